@@ -1,0 +1,97 @@
+# make            build what this machine can (config.mk says what that is)
+# make demo       draw a data set, train on it for about a minute, score, draw
+# make check      run the tests       make golden   run the golden cases
+# make fuzz       fuzz the parsers    make install  programs, cfgs and man pages
+# SAN=1 sanitizers; CUDA=no CPU only; ARCH=all every GPU architecture
+PREFIX  = /usr/local
+CFLAGS  = -std=c11 -D_GNU_SOURCE -O3 -g $(MARCH) -Wall -Wextra -Wpointer-arith -Wc++-compat \
+	-Werror=vla -Werror=implicit-function-declaration $(FLAGS)
+# The kernels' own licence to reorder sums; NaN and infinity keep their meaning.
+FAST    = -ffp-contract=fast -fassociative-math -fno-signed-zeros -fno-trapping-math -fno-math-errno
+EMU     = g++ -std=c++17 -D_GNU_SOURCE -O2 -g -DEMU -Wall -Wextra -Wno-unused-function $(FLAGS)
+NVFLAGS = -std=c++17 -O3 -D_GNU_SOURCE $(GENCODE) -Xcompiler -Wall
+GOLDEN  = ../shared/golden
+WEIGHTS =
+
+all: default
+config.mk: probe.sh
+	CC='$(CC)' sh probe.sh >$@ || { rm -f $@; false; }
+include config.mk
+
+ifdef SAN
+FLAGS = -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+endif
+ifeq ($(CUDA),no)
+NVCC =
+endif
+ifeq ($(ARCH),all)
+GENCODE = $(GENCODE_ALL)
+else
+GENCODE = $(GENCODE_HERE)
+endif
+
+PROG = $(basename $(wildcard yolo-*.c))
+TOOL = $(basename $(wildcard tools/yolo-*.c))
+DEV  = $(basename $(wildcard *.cu))
+MOD  = $(filter-out $(PROG) $(GPUMOD) $(MPIMOD),$(basename $(wildcard *.c)))
+GPUMOD = cuda sync_nccl
+MPIMOD = sync_mpi
+TEST = $(basename $(wildcard test/t-*.c))
+LIBS = $(DNNL) $(JPEG) $(XXHASH) $(YAJL) $(EXPAT) $(YAML) -lm -lpthread -ldl
+ifneq ($(NVCC),)
+HAVE += -DCUDA
+NVOBJ = $(GPUMOD:=.o) $(DEV:=.cuda.o)
+CUDALIB = -L$(CUDA_HOME)/lib64 -lcudart_static -lrt -lstdc++
+endif
+ifneq ($(MPI),)
+HAVE += -DMPI
+endif
+CPPFLAGS += -I. $(HAVE) $(DNNL_FLAGS) $(STB)
+LINK = $(CC) $(CFLAGS) $(OPENMP)
+
+default: $(PROG) $(TOOL) demo-data
+
+libyolo.a: $(MOD:=.o) $(DEV:=.cpu.o) $(NVOBJ)
+	rm -f $@; ar rcs $@ $^
+test/libemu.a: $(DEV:%=test/%.emu.o) test/emu.o
+	rm -f $@; ar rcs $@ $^
+
+%.o: %.c
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(OPENMP) -MMD -c $< -o $@
+cuda.o sync_nccl.o: CPPFLAGS += -I$(CUDA_HOME)/include
+%.cpu.o: %.cu
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(FAST) $(OPENMP) -MMD -x c -c $< -o $@
+%.cuda.o: %.cu
+	$(NVCC) $(CPPFLAGS) $(NVFLAGS) -MMD -c $< -o $@
+test/%.emu.o: %.cu
+	$(EMU) $(CPPFLAGS) -MMD -x c++ -c $< -o $@
+test/emu.o: test/emu.cc
+	$(EMU) $(CPPFLAGS) -MMD -c $< -o $@
+
+$(PROG) $(TOOL): %: %.o libyolo.a
+	$(LINK) $^ $(LIBS) $(CUDALIB) -o $@
+test/t-emu%: test/t-emu%.o test/libemu.a libyolo.a
+	$(LINK) $^ $(LIBS) $(CUDALIB) -lstdc++ -o $@
+test/t-%: test/t-%.o libyolo.a
+	$(LINK) $^ $(LIBS) $(CUDALIB) -o $@
+test/golden: $(patsubst %.c,%.o,$(wildcard test/golden*.c)) libyolo.a
+	$(LINK) $^ $(LIBS) $(CUDALIB) -o $@
+
+check: default $(TEST) test/golden
+	prove -e '' $(PROVE) test/*.t
+golden: test/golden
+	test/golden $(GOLDEN) $(WEIGHTS)
+clean:
+	rm -f *.o *.d *.a tools/*.o tools/*.d test/*.o test/*.d test/*.a $(PROG) $(TOOL) $(TEST) \
+	    test/golden config.mk
+install: default
+	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
+	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/yolo/cfg
+	cp $(PROG) $(TOOL) $(DESTDIR)$(PREFIX)/bin
+	cp man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	cp man/*.5 $(DESTDIR)$(PREFIX)/share/man/man5
+	cp cfg/*.cfg $(DESTDIR)$(PREFIX)/share/yolo/cfg
+demo-data: ;
+.PHONY: all default check golden clean install demo-data
+.SECONDARY:
+-include $(wildcard *.d tools/*.d test/*.d)

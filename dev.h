@@ -1,0 +1,99 @@
+/* dev.h -- one dialect of C for two machines.  Only .cu files include it.
+ *
+ * A .cu file is compiled by cc as C11 for the CPU, by nvcc, where there is one, for CUDA, and by
+ * g++ under test/emu.h for tests.  A kernel is a void function whose work is in these loops:
+ *
+ *	EACH (i, n)		n independent items; any thread takes any item
+ *	EACH2 (y, m, x, n)	m * n of them; on the CPU x is the inner loop
+ *	ROWS (r, n)		n rows, a block of threads to each, and in it
+ *	LANES (j, m)		the m items of the row, shared out among the threads
+ *
+ * On the CPU a block is one thread: LANES is a plain loop, row_sum() is the identity, LEAD is
+ * always true and SYNC is nothing.  A kernel that is right for every block size is right on both.
+ * Host code of a module starts kernels with RUN (d, kernel, n, arguments) or RUNROWS, in the order
+ * of the device's stream, and shares chunks of host work with TASKS (i, n): on the CPU each thread
+ * takes chunks and loops inside it run alone, on CUDA the chunks are queued one after another.
+ *
+ * Indices are int: a 64-bit division is slow on a GPU.  net.c refuses a tensor of more than
+ * INT_MAX numbers. */
+#ifndef DEV_H
+#define DEV_H
+
+#include <math.h>
+#include <stddef.h>
+
+#if defined(EMU)
+#include "test/emu.h"
+#elif defined(__CUDACC__)
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BACKEND(f) f##_cuda
+#define KERNEL static __global__ void
+#define DEVICE static __host__ __device__ inline
+#define SYNC __syncthreads()
+#define RUN(d, k, n, ...)     LAUNCH(d, k, ((n) + 255) / 256, __VA_ARGS__)
+#define RUNROWS(d, k, n, ...) LAUNCH(d, k, n, __VA_ARGS__)
+#define LAUNCH(d, k, blocks, ...) do { \
+	int b_ = (blocks); \
+	k<<<b_ < 1 ? 1 : b_ < 65535 ? b_ : 65535, 256, 0, (cudaStream_t)(d)->stream>>>(__VA_ARGS__); \
+	cudaError_t e_ = cudaGetLastError(); \
+	if (e_ != cudaSuccess) { \
+		fprintf(stderr, "cuda: %s: %s\n", #k, cudaGetErrorString(e_)); \
+		exit(1); \
+	} } while (0)
+
+static __device__ inline double
+row_sum(double x)			/* the same sum in every thread of the block */
+{
+	__shared__ double part[32];
+	int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+
+	for (int d = 16; d; d /= 2)
+		x += __shfl_xor_sync(~0u, x, d);
+	__syncthreads();		/* the readers of the last call are done */
+	if (!lane)
+		part[warp] = x;
+	__syncthreads();
+	x = 0;
+	for (int w = 0; w < (int)blockDim.x / 32; w++)
+		x += part[w];
+	return x;
+}
+#else
+#define BACKEND(f) f##_cpu
+#define KERNEL static void
+#define DEVICE static inline
+#define SYNC (void)0
+#define RUN(d, k, n, ...)     k(__VA_ARGS__)
+#define RUNROWS(d, k, n, ...) k(__VA_ARGS__)
+#define row_sum(x) (x)
+#endif
+
+#if defined(EMU) || defined(__CUDACC__)
+#define GID   (int)(blockIdx.x * blockDim.x + threadIdx.x)
+#define GSIZE (int)(gridDim.x * blockDim.x)
+#define EACH(I, N)  for (int I = GID; I < (N); I += GSIZE)
+#define EACH2(Y, M, X, N) \
+	for (int i_ = GID, Y, X; i_ < (M) * (N) && \
+	    (Y = i_ / (N), X = i_ - Y * (N), 1); i_ += GSIZE)
+#define ROWS(I, N)  for (int I = blockIdx.x; I < (N); I += gridDim.x)
+#define LANES(I, N) for (int I = threadIdx.x; I < (N); I += blockDim.x)
+#define LEAD if (threadIdx.x == 0)
+#define TASKS(I, N) for (int I = 0; I < (N); I++)
+#define WORKER 0
+#else
+#include <omp.h>
+#define PAR _Pragma("omp parallel for schedule(static)")
+#define EACH(I, N)  PAR for (int I = 0; I < (N); I++)
+#define EACH2(Y, M, X, N) \
+	PAR for (int Y = 0; Y < (M); Y++) for (int X = 0; X < (N); X++)
+#define ROWS(I, N)  PAR for (int I = 0; I < (N); I++)
+#define LANES(I, N) for (int I = 0; I < (N); I++)
+#define LEAD
+#define TASKS(I, N) _Pragma("omp parallel for schedule(dynamic)") for (int I = 0; I < (N); I++)
+#define WORKER omp_get_thread_num()	/* which workspace a task may use */
+#endif
+
+#endif

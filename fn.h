@@ -1,0 +1,107 @@
+/* fn.h -- small functions that kernels and host code share: activations and their slopes, IoU, a
+ * counter-based generator.
+ *
+ * In a .cu file dev.h comes first and says what DEVICE means; plain C files get static inline. */
+#ifndef FN_H
+#define FN_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "yolo.h"
+
+#ifndef DEVICE
+#define DEVICE static inline
+#endif
+
+DEVICE float
+fn_logistic(float x)
+{
+	return 1 / (1 + expf(-x));
+}
+
+/* tanh(ln(1 + e^x)) = (q^2 + 2q) / (q^2 + 2q + 2), q = e^x; beyond 20 it is 1 to the last bit. */
+DEVICE float
+fn_tanh_softplus(float x)
+{
+	float q, s;
+
+	if (x > 20)
+		return 1;
+	q = expf(x);
+	s = q * (q + 2);
+	return s / (s + 2);
+}
+
+DEVICE float
+fn_act(enum act a, float x)
+{
+	switch (a) {
+	case ACT_LEAKY: return x > 0 ? x : .1f * x;
+	case ACT_LOGISTIC: return fn_logistic(x);
+	case ACT_RELU: return x > 0 ? x : 0;
+	case ACT_MISH: return x * fn_tanh_softplus(x);
+	case ACT_SWISH: return x * fn_logistic(x);
+	default: return x;
+	}
+}
+
+/* The slope at x (the value before the activation).  leaky at 0: 0.1; relu at 0: 0. */
+DEVICE float
+fn_slope(enum act a, float x)
+{
+	float s, t;
+
+	switch (a) {
+	case ACT_LEAKY: return x > 0 ? 1 : .1f;
+	case ACT_LOGISTIC: s = fn_logistic(x); return s * (1 - s);
+	case ACT_RELU: return x > 0 ? 1 : 0;
+	case ACT_MISH: t = fn_tanh_softplus(x); return t + x * fn_logistic(x) * (1 - t * t);
+	case ACT_SWISH: s = fn_logistic(x); return s + x * s * (1 - s);
+	default: return 1;
+	}
+}
+
+/* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011): four words from a key and a counter, the same
+ * on every machine; nothing to save, nothing to seed. */
+DEVICE void
+fn_philox(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4])
+{
+	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+	uint32_t a = (uint32_t)lo, b = (uint32_t)(lo >> 32), c = (uint32_t)hi, d = (uint32_t)(hi >> 32);
+
+	for (int r = 0; r < 10; r++) {
+		uint64_t p = (uint64_t)0xD2511F53u * a, q = (uint64_t)0xCD9E8D57u * c;
+
+		a = (uint32_t)(q >> 32) ^ b ^ k0;
+		b = (uint32_t)q;
+		c = (uint32_t)(p >> 32) ^ d ^ k1;
+		d = (uint32_t)p;
+		k0 += 0x9E3779B9u;
+		k1 += 0xBB67AE85u;
+	}
+	out[0] = a;
+	out[1] = b;
+	out[2] = c;
+	out[3] = d;
+}
+
+/* A word as a float in [0, 1): 24 bits. */
+DEVICE float
+fn_unit(uint32_t word)
+{
+	return (word >> 8) * (1.f / 16777216);
+}
+
+/* Intersection over union of boxes given by centre and size; 0 where the union is 0. */
+DEVICE float
+fn_iou(float x1, float y1, float w1, float h1, float x2, float y2, float w2, float h2)
+{
+	float w = fminf(x1 + w1 / 2, x2 + w2 / 2) - fmaxf(x1 - w1 / 2, x2 - w2 / 2);
+	float h = fminf(y1 + h1 / 2, y2 + h2 / 2) - fmaxf(y1 - h1 / 2, y2 - h2 / 2);
+	float inter = w > 0 && h > 0 ? w * h : 0, uni = w1 * h1 + w2 * h2 - inter;
+
+	return uni > 0 ? inter / uni : 0;
+}
+
+#endif

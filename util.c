@@ -1,0 +1,350 @@
+/* util.c -- messages, memory, numbers, whole files.
+ *
+ * Errors travel as one line in a struct err; only the programs print them.  Memory that runs out
+ * ends the program: no caller has a better answer.  An output file is written under another name,
+ * synced and renamed, so that a reader sees all of it or nothing. */
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "yolo.h"
+
+const char *prog = "yolo";
+int quiet;
+static int progress_len;
+
+int
+err_set(struct err *e, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+	va_end(ap);
+	if (n >= (int)sizeof e->msg)
+		memcpy(e->msg + sizeof e->msg - 4, "...", 4);
+	for (char *p = e->msg; *p; p++)		/* names may hold anything; a message is one line */
+		if (*p == '\n' || *p == '\r')
+			*p = ' ';
+	return -1;
+}
+
+static void
+message(const char *fmt, va_list ap)
+{
+	char line[2048];
+
+	vsnprintf(line, sizeof line, fmt, ap);
+	progress_end();
+	fprintf(stderr, "%s: %s\n", prog, line);	/* one write: lines of ranks do not mix */
+}
+
+void
+warn(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	message(fmt, ap);
+	va_end(ap);
+}
+
+void
+die(int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	message(fmt, ap);
+	va_end(ap);
+	exit(status);
+}
+
+void
+progress(const char *fmt, ...)
+{
+	char line[256];
+	va_list ap;
+	int n;
+
+	if (quiet || !isatty(STDERR_FILENO))
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	if (n > (int)sizeof line - 1)
+		n = sizeof line - 1;
+	fprintf(stderr, "\r%s%*s", line, progress_len > n ? progress_len - n : 0, "");
+	progress_len = n;
+	fflush(stderr);
+}
+
+void
+progress_end(void)
+{
+	if (progress_len)
+		fprintf(stderr, "\r%*s\r", progress_len, "");
+	progress_len = 0;
+}
+
+void *
+xmalloc(size_t n)
+{
+	void *p = malloc(n ? n : 1);
+
+	if (!p)
+		die(1, "out of memory (%zu bytes)", n);
+	return p;
+}
+
+void *
+xcalloc(size_t n, size_t size)
+{
+	void *p = calloc(n ? n : 1, size ? size : 1);
+
+	if (!p)
+		die(1, "out of memory (%zu x %zu bytes)", n, size);
+	return p;
+}
+
+void *
+xrealloc(void *old, size_t n)
+{
+	void *p = realloc(old, n ? n : 1);
+
+	if (!p)
+		die(1, "out of memory (%zu bytes)", n);
+	return p;
+}
+
+char *
+xstrdup(const char *s)
+{
+	return (char *)memcpy(xmalloc(strlen(s) + 1), s, strlen(s) + 1);
+}
+
+char *
+xasprintf(const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		die(1, "out of memory");
+	return s;
+}
+
+void *
+xgrow(void *p, size_t *cap, size_t need, size_t size)
+{
+	size_t n = *cap ? *cap : 16;
+
+	if (need <= *cap)
+		return p;
+	while (n < need)
+		n += n / 2;
+	if (n > SIZE_MAX / size)
+		die(1, "out of memory (%zu items)", n);
+	*cap = n;
+	return xrealloc(p, n * size);
+}
+
+double
+now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+int
+num_int(const char *s, long lo, long hi, long *out)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(s, &end, 10);
+	if (end == s || *end || errno || v < lo || v > hi)
+		return -1;
+	*out = v;
+	return 0;
+}
+
+int
+num_real(const char *s, double lo, double hi, double *out)
+{
+	static locale_t c;		/* made once; every thread sees the same value */
+	locale_t l = c;
+	char *end;
+	double v;
+
+	if (!l && !(c = l = newlocale(LC_ALL_MASK, "C", (locale_t)0)))
+		return -1;
+	errno = 0;
+	v = strtod_l(s, &end, l);
+	if (end == s || *end || !isfinite(v) || v < lo || v > hi)
+		return -1;
+	*out = v;
+	return 0;
+}
+
+char *
+file_read(const char *path, size_t max, size_t *len, struct err *e)
+{
+	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+	size_t cap = 0, n = 0, got;
+	char *buf = NULL;
+
+	if (!f) {
+		err_set(e, "%s: %s", path, strerror(errno));
+		return NULL;
+	}
+	do {
+		buf = (char *)xgrow(buf, &cap, n + 65537, 1);
+		n += got = fread(buf + n, 1, cap - n - 1, f);
+	} while (got && n <= max);
+	got = ferror(f);
+	if (f != stdin)
+		fclose(f);
+	if (got || n > max) {
+		if (got)
+			err_set(e, "%s: %s", path, strerror(errno));
+		else
+			err_set(e, "%s: larger than %zu bytes", path, max);
+		free(buf);
+		return NULL;
+	}
+	buf[n] = 0;
+	*len = n;
+	return buf;
+}
+
+char *
+path_join(const char *dir, const char *name)
+{
+	size_t n = strlen(dir);
+
+	if (*name == '/' || !n || !strcmp(dir, "."))
+		return xstrdup(name);
+	return xasprintf(dir[n - 1] == '/' ? "%s%s" : "%s/%s", dir, name);
+}
+
+char *
+path_dir(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return xstrdup(".");
+	return xasprintf("%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+const char *
+path_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+int
+path_isdir(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+int
+out_open(struct outfile *o, const char *path, struct err *e)
+{
+	memset(o, 0, sizeof *o);
+	o->path = xstrdup(path);
+	if (!strcmp(path, "-")) {
+		o->f = stdout;
+		return 0;
+	}
+	o->tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
+	if (!(o->f = fopen(o->tmp, "wb"))) {
+		err_set(e, "%s: %s", o->tmp, strerror(errno));
+		free(o->path);
+		free(o->tmp);
+		return -1;
+	}
+	return 0;
+}
+
+static void
+sync_dir(const char *path)
+{
+	char *dir = path_dir(path);
+	int fd = open(dir, O_RDONLY | O_DIRECTORY);
+
+	if (fd >= 0) {
+		fsync(fd);
+		close(fd);
+	}
+	free(dir);
+}
+
+int
+out_commit(struct outfile *o, struct err *e)
+{
+	int bad = ferror(o->f) | fflush(o->f);
+
+	if (o->tmp) {
+		bad |= fsync(fileno(o->f));
+		bad |= fclose(o->f);
+		bad = bad || rename(o->tmp, o->path);
+	}
+	if (bad) {
+		err_set(e, "%s: %s", o->path, errno ? strerror(errno) : "write failed");
+		if (o->tmp)
+			unlink(o->tmp);
+	} else if (o->tmp)
+		sync_dir(o->path);
+	free(o->path);
+	free(o->tmp);
+	o->f = NULL;
+	return bad ? -1 : 0;
+}
+
+void
+out_abort(struct outfile *o)
+{
+	if (!o->f)
+		return;
+	if (o->tmp) {
+		fclose(o->f);
+		unlink(o->tmp);
+	}
+	free(o->path);
+	free(o->tmp);
+	o->f = NULL;
+}
+
+void
+tsv_name(FILE *f, const char *s)
+{
+	for (; *s; s++)
+		switch (*s) {
+		case '\t': fputs("\\t", f); break;
+		case '\n': fputs("\\n", f); break;
+		case '\\': fputs("\\\\", f); break;
+		default: putc(*s, f);
+		}
+}

@@ -1,0 +1,657 @@
+/* yolo.h -- every type and public function, in the order of the modules.
+ *
+ * Letters: n images of a batch, h rows, w columns, c channels of an input, k filters (channels of
+ * an output), s kernel side or stride where the name says so, p padding.  Activations are NHWC:
+ * element (b, y, x, ch) of a tensor stands at ((b * h + y) * w + x) * c + ch.
+ *
+ * What a file or a user can cause returns -1 or NULL and leaves one line in a struct err; only bugs
+ * and an empty machine die.  Who made a thing frees it: x_open goes with x_close. */
+#ifndef YOLO_H
+#define YOLO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define YOLO_VERSION "0.1"
+
+#ifdef __GNUC__
+#define PRINTF(a, b) __attribute__((format(printf, a, b)))
+#define NORETURN __attribute__((noreturn))
+#else
+#define PRINTF(a, b)
+#define NORETURN
+#endif
+
+/* ---- util.c: messages, memory, numbers, files -------------------------------------------- */
+
+struct err {
+	char msg[1024];		/* one line without newline, without the program's name */
+};
+
+extern const char *prog;	/* the program's name, for messages */
+extern int quiet;		/* -q: no progress lines */
+
+int err_set(struct err *, const char *fmt, ...) PRINTF(2, 3);	/* always returns -1 */
+void warn(const char *fmt, ...) PRINTF(1, 2);		/* "prog: ...\n" on stderr */
+void die(int status, const char *fmt, ...) PRINTF(2, 3) NORETURN;
+void progress(const char *fmt, ...) PRINTF(1, 2);	/* a line rewritten, on a terminal only */
+void progress_end(void);				/* clear it before other output */
+
+void *xmalloc(size_t);			/* these three end the program when memory is out */
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *, size_t);
+char *xstrdup(const char *);
+char *xasprintf(const char *fmt, ...) PRINTF(1, 2);
+void *xgrow(void *p, size_t *cap, size_t need, size_t size);	/* room for need items of size */
+
+double now(void);			/* seconds, monotonic */
+int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
+int num_real(const char *s, double lo, double hi, double *out);	/* finite, locale-free */
+
+char *file_read(const char *path, size_t max, size_t *len, struct err *);	/* NUL added; free() */
+char *path_join(const char *dir, const char *name);
+char *path_dir(const char *path);	/* "." where there is no slash */
+const char *path_base(const char *path);	/* points into path */
+int path_isdir(const char *path);
+
+/* A file that appears complete or not at all: written as PATH.tmp.PID, fsync, rename.  Path "-"
+ * is stdout. */
+struct outfile {
+	FILE *f;
+	char *path, *tmp;
+};
+int out_open(struct outfile *, const char *path, struct err *);
+int out_commit(struct outfile *, struct err *);	/* closes; -1 when anything was not written */
+void out_abort(struct outfile *);		/* closes and removes */
+void tsv_name(FILE *, const char *);		/* tab, newline, backslash as \t \n \\ */
+
+/* ---- opt.c: -O key=value ------------------------------------------------------------------ */
+
+/* One setting.  range is "lo..hi" (numbers; "0..inf" is open), "int lo..hi", "a|b|c" or "text".
+ * dflt NULL: unset, the meaning says what then happens. */
+struct setting {
+	const char *key, *dflt, *range, *help;
+};
+struct settings {
+	const struct setting *tab;	/* ends with key NULL */
+	char **val;			/* one per row, NULL where not given */
+};
+void settings_open(struct settings *, const struct setting *tab);
+void settings_close(struct settings *);
+int settings_set(struct settings *, const char *keyvalue, struct err *);	/* or "@file" */
+int settings_given(const struct settings *, const char *key);
+const char *settings_str(const struct settings *, const char *key);	/* given, else dflt */
+double settings_num(const struct settings *, const char *key);
+long settings_int(const struct settings *, const char *key);
+void settings_help(const struct settings *, FILE *);	/* TSV: key default range meaning */
+
+/* ---- safetensors.c: the container of checkpoints and golden data -------------------------- */
+
+enum st_type { ST_F32, ST_F64, ST_I32, ST_I64, ST_U8, ST_BF16, ST_F16 };
+struct st_tensor {
+	char *name;
+	enum st_type type;
+	int ndim;
+	size_t dim[8], n;	/* n elements */
+	const void *data;	/* aligned to 8 when read by st_open */
+};
+struct st {
+	struct st_tensor *t;	/* sorted by name */
+	int nt;
+	char **key, **value;	/* __metadata__, sorted by key */
+	int nmeta;
+	void *map;
+	size_t len;
+};
+struct st *st_open(const char *path, struct err *);	/* every offset checked; maps the file */
+void st_close(struct st *);
+const struct st_tensor *st_find(const struct st *, const char *name);	/* NULL if absent */
+const char *st_meta(const struct st *, const char *key);
+double st_get(const struct st_tensor *, size_t i);	/* element i of F32 F64 I32 I64 U8 */
+/* Write tensors (data in host memory, little-endian machines) and metadata; atomic, no holes. */
+int st_write(const char *path, const struct st_tensor *, int nt, char *const *key,
+    char *const *value, int nmeta, struct err *);
+
+/* ---- cfgparse.c: a darknet cfg ------------------------------------------------------------ */
+
+enum act { ACT_LINEAR, ACT_LEAKY, ACT_LOGISTIC, ACT_RELU, ACT_MISH, ACT_SWISH };
+enum layer_type { L_CONV, L_MAXPOOL, L_UPSAMPLE, L_ROUTE, L_SHORTCUT, L_YOLO, L_REGION, L_REORG,
+	L_REORG3D, L_AVGPOOL, L_DROPOUT, L_SCALE, L_SAM, L_NONE };
+enum iou_kind { IOU_MSE, IOU_IOU, IOU_GIOU, IOU_DIOU, IOU_CIOU };
+enum nms_kind { NMS_DEFAULT, NMS_GREEDY, NMS_DIOU };
+enum lr_policy { LR_CONSTANT, LR_STEP, LR_STEPS, LR_EXP, LR_POLY, LR_RANDOM, LR_SIGMOID, LR_SGDR,
+	LR_COSINE };
+#define LAYER_SRC 32		/* most sources of a route or shortcut */
+
+struct def_conv { int k, size, stride_y, stride_x, pad, dilation, groups, bn; enum act act; };
+struct def_pool { int size, stride_y, stride_x, padding; };	/* padding: the total */
+struct def_join { int n, src[LAYER_SRC], groups, group_id; enum act act; };	/* absolute indices */
+struct def_scale { int src, wh; enum act act; };
+struct def_stride { int stride, reverse; float scale; };	/* upsample, reorg, reorg3d */
+struct def_dropout { float p; };
+struct def_yolo {		/* [yolo] and [region] */
+	int classes, num, nmask, *mask, max, random_size;
+	float *anchor;		/* num pairs w h; pixels of the network input ([region]: cells) */
+	float jitter, resize, ignore_thresh, truth_thresh, random;
+	float scale_x_y, iou_normalizer, obj_normalizer, cls_normalizer, delta_normalizer;
+	float max_delta, iou_thresh, label_smooth, beta_nms;
+	int new_coords, objectness_smooth, focal, show_details, counters;	/* counters: given? */
+	int *counter;		/* counters_per_class, classes of them */
+	enum iou_kind iou_loss, iou_thresh_kind;
+	enum nms_kind nms_kind;
+	/* [region] only */
+	int softmax, bias_match, rescore, absolute, background;
+	float thresh, coord_scale, object_scale, noobject_scale, class_scale;
+};
+struct layer {
+	enum layer_type type;
+	int line;			/* in the file, of the section's name */
+	int c, h, w;			/* output at the cfg's own size */
+	int in_c, in_h, in_w;		/* input: the layer before (its first source for a route) */
+	int stopbackward, dont_update, dontload, dontloadscales, train_only_bn;
+	float lr_scale;			/* learning_rate of a layer: a multiplier */
+	union {
+		struct def_conv conv;
+		struct def_pool pool;
+		struct def_join join;
+		struct def_scale scale;
+		struct def_stride stride;
+		struct def_dropout dropout;
+		struct def_yolo yolo;
+	} u;
+};
+struct cfg_net {
+	int line, batch, subdivisions, w, h, c, max_batches, burn_in, letter_box, flip, mosaic, mixup,
+	    adam, resize_step, nstep, *step, sgdr_cycle, sgdr_mult, step_len;
+	float *scale;			/* nstep factors of policy steps */
+	double lr, lr_min, momentum, decay, power, gamma, step_scale, b1, b2, eps;
+	double saturation, exposure, hue, angle, label_smooth, ema_alpha;
+	enum lr_policy policy;
+};
+struct cfg {
+	char *path, *text;		/* the file as read, for checkpoints */
+	size_t len;
+	struct cfg_net net;
+	struct layer *l;
+	int nl;
+	char **note;			/* keys known but without effect here: "file:line: ..." */
+	int nnote;
+};
+struct cfg *cfg_read(const char *path, struct err *);	/* "-": stdin */
+struct cfg *cfg_parse(const char *name, const char *text, size_t len, struct err *);
+void cfg_close(struct cfg *);
+/* Shapes of all layers for another input size: sets l[].h w in_h in_w.  -1: sizes do not meet. */
+int cfg_resize(struct cfg *, int w, int h, struct err *);
+int cfg_heads(const struct cfg *, int *index, int max);	/* the yolo/region layers; their number */
+int cfg_stride(const struct cfg *);		/* the largest stride of a head: sizes are multiples */
+double cfg_flops(const struct cfg *, int layer);	/* 2 x multiply-adds of a convolution, else 0 */
+long cfg_floats(const struct cfg *, int layer);	/* floats of this layer in a .weights file */
+const char *layer_name(enum layer_type);	/* "convolutional" ... */
+const char *act_name(enum act);
+
+/* ---- image.c: decode, resize, letterbox, draw, write -------------------------------------- */
+
+struct image {
+	int w, h;
+	unsigned char *px;		/* RGB, rows of w * 3 bytes */
+};
+enum resize_kind { RESIZE_STB, RESIZE_BILINEAR, RESIZE_DARKNET };
+/* Decode JPEG (turbojpeg) or what stb_image reads; grey becomes RGB, alpha is dropped, 16 bits
+ * become 8, EXIF orientation is NOT applied (labels are drawn on stored pixels by darknet and
+ * OpenCV alike) but reported.  A damaged picture is an error, never half a picture. */
+int image_decode(const void *bytes, size_t n, struct image *, struct err *);
+int image_size(const void *bytes, size_t n, int *w, int *h, int *orientation, struct err *);
+int image_load(const char *path, struct image *, struct err *);
+struct image image_new(int w, int h);
+void image_free(struct image *);
+/* 8-bit resize of src to dst->w x dst->h (stb or half-pixel bilinear). */
+void image_resize(const struct image *src, struct image *dst, enum resize_kind);
+/* How a picture lies in a network input: x_net = x_pic * sx + dx, in pixels. */
+struct fit { double sx, sy, dx, dy; int nw, nh; };
+struct fit fit_letterbox(int pic_w, int pic_h, int net_w, int net_h);	/* darknet's integers */
+struct fit fit_stretch(int pic_w, int pic_h, int net_w, int net_h);
+/* The picture as network input, float 0..1 NHWC of one image: out[net_h][net_w][3].  Grey border:
+ * 0.5 for RESIZE_DARKNET (computed in float, corner-aligned), else 114/255 (8-bit resize). */
+void image_to_net(const struct image *, struct fit, enum resize_kind, int net_w, int net_h,
+    float *out);
+void image_box(struct image *, double x, double y, double w, double h, int cls, const char *text);
+int image_write(const char *path, const struct image *, struct err *);	/* .png or .jpg, atomic */
+
+/* ---- box.c: non-maximum suppression, mapping ---------------------------------------------- */
+
+struct det {
+	float x, y, w, h;		/* top-left corner and size */
+	float score;
+	int cls, index;		/* index of the candidate box it came from */
+};
+struct nms {			/* names of the methods: golden/nms */
+	const char *method;		/* greedy agnostic best diou merge soft-gauss ... */
+	double score_thresh, iou_thresh, beta, sigma, min_size, max_size;
+	int agnostic, best_class_only, max_per_group, max_det, resort;
+};
+int nms_method(struct nms *, const char *name, struct err *);	/* fill in a method's defaults */
+/* box[n][4] = left top right bottom, score[n][classes], objectness[n] or NULL.  Returns the number
+ * of detections, in output order, in *out (free()). */
+int nms_run(const struct nms *, const float *box, const float *score, const float *objectness,
+    int n, int classes, struct det **out);
+
+/* ---- labels.c: truth from files ----------------------------------------------------------- */
+
+enum { BOX_CROWD = 1, BOX_DIFFICULT = 2, BOX_TRUNCATED = 4, BOX_OCCLUDED = 8, BOX_CLIPPED = 16 };
+struct box {
+	double x, y, w, h;		/* pixels, top-left, as given (clipped if flagged) */
+	double area;			/* as given (COCO: of the segmentation), else w * h */
+	int64_t id;			/* annotation id, -1 where the format has none */
+	int cls;			/* index in the class table */
+	int flags;
+};
+struct item {			/* one picture */
+	char *name;			/* as given in the list, json or xml */
+	char *path;			/* where its bytes lie; NULL: in memory (shards) */
+	int64_t id;			/* COCO image id, else -1 */
+	int w, h;			/* 0 until known */
+	struct box *box;
+	int nbox;
+};
+struct dataset {
+	struct item *item;
+	int n;
+	char **class_name;		/* NULL entries where no names are known */
+	int64_t *class_id;		/* original ids (COCO category ids), else 0.. */
+	int nclass;
+	long refused, notes;		/* labels refused; remarks (clipped, duplicates) */
+};
+/* Called for every refused or noted label: one line "file:line: what". refused: 1 or 0. */
+typedef void label_report(void *arg, int refused, const char *line);
+/* Read any kind of input (COCO json, VOC, lists, .data, data.yaml, folders), kind recognised by
+ * content; appended to the data set.  names: class names file or NULL. */
+int labels_read(struct dataset *, const char *input, const char *names, label_report *, void *arg,
+    struct err *);
+int labels_names(struct dataset *, const char *path, struct err *);	/* a .names file */
+void labels_close(struct dataset *);
+
+/* ---- shard.c: the packed format ----------------------------------------------------------- */
+
+enum codec { CODEC_JPEG, CODEC_PNG, CODEC_OTHER, CODEC_RAW };
+struct record {
+	uint64_t id;			/* running number in the pack, or the COCO image id */
+	int w, h, orientation;
+	enum codec codec;
+	const char *name;
+	const struct box *box;
+	int nbox;
+	const unsigned char *bytes;	/* the image file's own bytes */
+	size_t nbytes;
+};
+struct shard;			/* one file, or a whole numbered set */
+struct shard *shard_open(const char *path, struct err *);	/* footer checked: O(1) */
+void shard_close(struct shard *);
+long shard_count(const struct shard *);
+int shard_classes(const struct shard *, char ***name, int64_t **id);	/* number; borrowed */
+/* Record n: labels and name borrowed from the shard; image bytes read into *buf (grown with
+ * xrealloc, *cap bytes) and verified.  Safe from several threads with buffers of their own. */
+int shard_read(struct shard *, long n, struct record *, unsigned char **buf, size_t *cap,
+    struct err *);
+int shard_labels(struct shard *, long n, struct record *, struct err *);	/* no image bytes */
+int shard_check(const char *path, long *records, struct err *);	/* every checksum */
+const char *shard_uuid(const struct shard *);	/* 32 hex digits */
+struct shard_writer;
+struct shard_writer *shard_create(const char *path, char *const *class_name,
+    const int64_t *class_id, int nclass, const char *options, struct err *);
+int shard_add(struct shard_writer *, const struct record *, struct err *);
+int shard_finish(struct shard_writer *, struct err *);	/* writes the tail; frees */
+void shard_discard(struct shard_writer *);
+
+/* ---- augment.c, loader.c ------------------------------------------------------------------ */
+
+struct truth { float image, cls, x, y, w, h; };	/* image: slot in the batch; relative, centre */
+
+enum aug_kind { AUG_NONE, AUG_DARKNET, AUG_ULTRA2019, AUG_MOSAIC };
+struct augment {
+	enum aug_kind kind;
+	double jitter, hue, saturation, exposure, flip;	/* darknet: U(-j,j), factors 1..s */
+	double degrees, translate, scale, shear, mosaic;	/* ultralytics: half ranges */
+	double hsv_h, hsv_s, hsv_v;
+	enum resize_kind resize;
+	int stretch;
+};
+struct loader_opts {
+	uint64_t seed;
+	int batch;			/* the global batch B */
+	int rank, ranks;
+	int w, h;			/* network input */
+	int threads;
+	int in_order;			/* validation: sample t is record t, one pass */
+	int max_truth;			/* per image, 0: all */
+	struct augment aug;
+};
+struct batch {
+	long step;			/* number of the batch, from 0 */
+	long t0;			/* first sample of this rank's slice */
+	int n, w, h;			/* images in this rank's slice; w h of the input */
+	int n_global;			/* images in the whole batch */
+	float *x;			/* [n][h][w][3], 0..1 */
+	struct truth *truth;
+	int ntruth;
+	long *record;			/* which record each image is */
+	struct fit *fit;		/* and how it lies in the input (in_order only) */
+	int *pic_w, *pic_h;
+	double wait;			/* seconds the consumer waited for it */
+};
+struct loader;
+struct loader *loader_open(struct shard *, const struct loader_opts *, long first_step, long steps,
+    struct err *);
+struct batch *loader_next(struct loader *, struct err *);	/* NULL at the end (err->msg empty) */
+void loader_free(struct loader *, struct batch *);	/* give the slot back */
+void loader_resize(struct loader *, long from_step, int w, int h);	/* multi-scale */
+void loader_close(struct loader *);
+size_t loader_bytes(const struct loader_opts *);	/* what its ring will take */
+long loader_record(uint64_t seed, long n, long t);	/* the keyed permutation */
+
+/* ---- cpu.c, cuda.c: devices --------------------------------------------------------------- */
+
+struct dev;
+/* Row-major C[m][n] = alpha * op(A) op(B) + beta * C;  ta: A is stored [k][m], tb: B [n][k]. */
+struct gemm { int ta, tb, m, n, k; float alpha; const float *a; int lda; const float *b; int ldb;
+	float beta; float *c; int ldc; };
+struct dev_ops {
+	void *(*alloc)(struct dev *, size_t bytes);	/* NULL when memory is out; 256-aligned */
+	void (*free)(struct dev *, void *);
+	void (*put)(struct dev *, void *dst, const void *host, size_t bytes);
+	void (*get)(struct dev *, void *host, const void *src, size_t bytes);	/* waits */
+	void (*copy)(struct dev *, void *dst, const void *src, size_t bytes);
+	void (*zero)(struct dev *, void *, size_t bytes);
+	void (*gemm)(struct dev *, const struct gemm *);
+	void (*sync)(struct dev *);		/* wait for all that was queued */
+	void (*close)(struct dev *);
+};
+struct dev {
+	const struct dev_ops *ops;
+	const struct conv_ops *conv;
+	const struct layer_ops *layer;
+	const struct loss_ops *yolo, *dark;	/* yololoss.cu, darkloss.cu */
+	const struct optim_ops *optim;
+	char name[64];		/* "cpu", "cuda:0" */
+	int threads;		/* compute threads; workspaces are one per thread */
+	int tf32, exact, deterministic;
+	void *stream, *priv;
+};
+struct dev_opts { int threads, tf32, exact, deterministic; };
+/* spec: "cpu", "cuda", "cuda:1"; NULL: the best there is.  The err names the missing package. */
+struct dev *dev_open(const char *spec, const struct dev_opts *, struct err *);
+void dev_close(struct dev *);
+int dev_list(char *out, size_t len);		/* what this build and machine have, for -V */
+
+/* ---- conv.cu ------------------------------------------------------------------------------ */
+
+struct conv_shape { int n, h, w, c, oh, ow, k, size, stride_y, stride_x, pad, dilation, groups; };
+/* Kernels W: [size][size][c/groups][k]; group g owns filters g*k/groups onward.  ws: workspace of
+ * conv->workspace() bytes.  add: add to dx instead of writing it.  wgrad always adds to dw. */
+struct conv_ops {
+	size_t (*workspace)(struct dev *, const struct conv_shape *, int train);
+	void (*forward)(struct dev *, const struct conv_shape *, const float *x, const float *w,
+	    float *y, void *ws);
+	void (*dgrad)(struct dev *, const struct conv_shape *, const float *dy, const float *w,
+	    float *dx, int add, void *ws);
+	void (*wgrad)(struct dev *, const struct conv_shape *, const float *x, const float *dy,
+	    float *dw, void *ws);
+	/* Batch-norm over rows x c (rows = n*oh*ow).  m2: sum of squared deviations from the mean
+	 * (two passes or merged chunks: exact where E[x^2]-E[x]^2 is not).  ws as above. */
+	void (*bn_moments)(struct dev *, const float *y, int rows, int c, float *mean, float *m2,
+	    void *ws);
+	/* Merge `parts` triples (count, mean[c], m2[c]) stored at part + i*(2c+1) into one: counts
+	 * add, Chan's update in order.  out likewise (2c+1 floats). */
+	void (*bn_merge)(struct dev *, const float *part, int parts, int c, float *out);
+	/* z = act(gamma*(y-mean)*inv + beta), inv = 1/sqrt(m2/count + 1e-5). */
+	void (*bn_apply)(struct dev *, const float *y, int rows, int c, const float *mean,
+	    const float *m2, float count, const float *gamma, const float *beta, enum act, float *z);
+	/* Sums over the rows: dbeta = sum du, dgamma = sum du*xhat, du = dz*act'(u); written. */
+	void (*bn_back_sums)(struct dev *, const float *y, const float *dz, int rows, int c,
+	    const float *mean, const float *m2, float count, const float *gamma, const float *beta,
+	    enum act, float *dgamma, float *dbeta, void *ws);
+	/* dy in place of dz, from the (all-reduced) sums and the global count. */
+	void (*bn_back_apply)(struct dev *, const float *y, float *dz, int rows, int c,
+	    const float *mean, const float *m2, float count, const float *gamma, const float *beta,
+	    enum act, const float *dgamma, const float *dbeta);
+	/* r = (1-m)*r + m*batch; variance unbiased (count-1) where count > 1. */
+	void (*bn_running)(struct dev *, int c, const float *mean, const float *m2, float count,
+	    float m, float *run_mean, float *run_var);
+	/* w *= gamma/sqrt(var+1e-5) per filter, bias = beta - gamma*mean/sqrt(var+1e-5). */
+	void (*bn_fold)(struct dev *, float *w, int rows, int c, const float *gamma,
+	    const float *beta, const float *mean, const float *var, float *bias);
+	/* u += bias; z = act(u).  z may be u. */
+	void (*bias_act)(struct dev *, float *u, int rows, int c, const float *bias, enum act,
+	    float *z);
+	/* du in place of dz (u as left by bias_act); dbias += column sums. */
+	void (*bias_act_back)(struct dev *, const float *u, float *dz, int rows, int c, enum act,
+	    float *dbias, void *ws);
+};
+
+/* ---- layers.cu ---------------------------------------------------------------------------- */
+
+/* Backward functions take add: add to the gradient they produce instead of writing it. */
+struct pool_shape { int n, h, w, c, oh, ow, size, stride_y, stride_x, pad_y, pad_x; };	/* pad: before */
+struct layer_ops {
+	/* tap: index in the window of the maximum, one byte per output, NULL in inference. */
+	void (*maxpool)(struct dev *, const struct pool_shape *, const float *x, float *y,
+	    unsigned char *tap);
+	void (*maxpool_back)(struct dev *, const struct pool_shape *, const float *dy,
+	    const unsigned char *tap, float *dx, int add);
+	void (*upsample)(struct dev *, int n, int h, int w, int c, int s, float scale, const float *x,
+	    float *y);
+	void (*upsample_back)(struct dev *, int n, int h, int w, int c, int s, float scale,
+	    const float *dy, float *dx, int add);
+	/* Copy a slice of channels: dst[r][dst_off + i] (+)= src[r][src_off + i], i < c. */
+	void (*slice)(struct dev *, int rows, int c, const float *src, int src_c, int src_off,
+	    float *dst, int dst_c, int dst_off, int add);
+	/* dst[i] (+)= src[i] on n floats. */
+	void (*accumulate)(struct dev *, int n, const float *src, float *dst, int add);
+	void (*activate)(struct dev *, int n, enum act, const float *u, float *z);
+	void (*activate_back)(struct dev *, int n, enum act, const float *u, const float *dz,
+	    float *du, int add);
+	/* y[b,i,j,ch] = x[b,ch] * f[b,i,j,ch] (wh: x[b,i,j] * f[b,i,j,ch]), no activation */
+	void (*scale)(struct dev *, int n, int hw, int c, int wh, const float *x, const float *f,
+	    float *y);
+	void (*scale_back)(struct dev *, int n, int hw, int c, int wh, const float *x,
+	    const float *f, const float *dy, float *dx, int addx, float *df, int addf);
+	void (*sam)(struct dev *, int n, const float *x, const float *f, float *y);
+	void (*sam_back)(struct dev *, int n, const float *x, const float *f, const float *dy,
+	    float *dx, int addx, float *df, int addf);
+	/* h w c of the INPUT; back = the inverse map on gradients. */
+	void (*reorg)(struct dev *, int n, int h, int w, int c, int s, int reverse, const float *x,
+	    float *y);
+	void (*reorg_back)(struct dev *, int n, int h, int w, int c, int s, int reverse,
+	    const float *dy, float *dx, int add);
+	void (*reorg3d)(struct dev *, int n, int h, int w, int c, int s, const float *x, float *y);
+	void (*reorg3d_back)(struct dev *, int n, int h, int w, int c, int s, const float *dy,
+	    float *dx, int add);
+	void (*avgpool)(struct dev *, int n, int hw, int c, const float *x, float *y);
+	void (*avgpool_back)(struct dev *, int n, int hw, int c, const float *dy, float *dx, int add);
+	/* Keep element i where the counter generator (key, first + i) says so; times 1/(1-p). */
+	void (*dropout)(struct dev *, int n, float p, uint64_t key, uint64_t first, const float *x,
+	    float *y);
+	void (*dropout_back)(struct dev *, int n, float p, uint64_t key, uint64_t first,
+	    const float *dy, float *dx, int add);
+	/* Activated head values for decoding, NHWC in and out: see golden/layers yolo and region. */
+	void (*yolo)(struct dev *, int rows, int anchors, int classes, float scale_xy,
+	    int new_coords, const float *x, float *y);
+	void (*region)(struct dev *, int rows, int anchors, int classes, int softmax, const float *x,
+	    float *y);
+	void (*nchw)(struct dev *, int n, int h, int w, int c, const float *nhwc, float *nchw);
+};
+
+/* ---- yololoss.cu, darkloss.cu ------------------------------------------------------------- */
+
+enum loss_kind { LOSS_ULTRA2019, LOSS_MULTI, LOSS_ARCHIVE, LOSS_DARKNET, LOSS_DARKNET_IOU,
+	LOSS_CIOU };
+#define MAX_HEADS 8
+struct loss_head {
+	int h, w, nmask, mask[32];	/* grid; anchors of the head, indices in loss.anchor */
+	const float *raw;		/* device, [n][h][w][nmask * (5 + classes)] */
+	float *grad;			/* likewise; what backpropagation receives: dL/draw */
+	const struct def_yolo *yolo;	/* the cfg's keys, for the darknet flavours */
+};
+struct loss {
+	enum loss_kind kind;
+	int n, classes, in_w, in_h;	/* images of this (mini-)batch; network input, pixels */
+	int nanchor;
+	const float *anchor;		/* host: nanchor pairs, pixels */
+	int nhead;
+	struct loss_head head[MAX_HEADS];
+	double k, gain_xy, gain_wh, gain_cls, gain_conf, iou_t;	/* ultralytics-2019, -multi */
+	double gain_box, gain_obj;		/* archive, ciou; gain_cls too */
+	double gr, focal_gamma, anchor_t, label_smooth, cls_pw, obj_pw, balance[MAX_HEADS];
+	/* What means are divided by: filled by count(), then all-reduced by the caller, so that
+	 * the gradients of mini-batches and ranks simply add.  darknet's are never divided. */
+	double images;			/* images of the whole batch */
+	double count[MAX_HEADS];	/* assigned truths per head (multi: [0] = distinct positives) */
+};
+#define LOSS_TERMS 8			/* total, then box/xy, wh, obj/conf, cls, ... by flavour */
+struct loss_ops {
+	size_t (*workspace)(const struct loss *, int max_truth);	/* device bytes */
+	/* Decoded boxes: out [n][R][5+classes], device: centre x y, w h in input pixels, objectness,
+	 * class probabilities; R over head, anchor, row, column. */
+	void (*decode)(struct dev *, const struct loss *, float *out, void *ws);
+	/* Adds this truth's counts to loss->count (host only: assignment needs no outputs). */
+	void (*count)(struct loss *, const struct truth *, int ntruth);
+	/* Writes head[].grad, adds to term[head][LOSS_TERMS] (host, double). */
+	void (*run)(struct dev *, const struct loss *, const struct truth *, int ntruth,
+	    double term[][LOSS_TERMS], void *ws);
+};
+const char *loss_name(enum loss_kind);
+int loss_kind(const char *name);			/* -1: unknown */
+void loss_defaults(struct loss *, enum loss_kind);	/* gains of golden/loss */
+
+/* ---- optim.cu, schedule.c ----------------------------------------------------------------- */
+
+/* p[0..ndecay) is decayed, p[ndecay..n) is not (the flat layout of weights.c). */
+struct optim_ops {
+	/* d = g + decay*p; buf = m*buf + d (buf starts at 0); p -= lr * (nesterov ? d + m*buf : buf) */
+	void (*sgd)(struct dev *, size_t n, size_t ndecay, float *p, const float *g, float *buf,
+	    double lr, double lr_rest, double m, double decay, int nesterov);
+	/* Bias correction with t from 1; decoupled: AdamW, else decay*p is added to g. */
+	void (*adam)(struct dev *, size_t n, size_t ndecay, float *p, const float *g, float *m1,
+	    float *m2, double lr, double lr_rest, double b1, double b2, double eps, double decay,
+	    int decoupled, long t);
+	void (*ema)(struct dev *, size_t n, float *ema, const float *p, double d);
+	void (*scale)(struct dev *, size_t n, float *g, double f);
+	/* Sum of squares of g in fixed order, in double; NaN or infinity where g has one. */
+	double (*sumsq)(struct dev *, size_t n, const float *g, void *ws);
+	size_t (*workspace)(size_t n);
+};
+double schedule_lr(const struct cfg_net *, long b);		/* darknet's policies */
+struct warm { double lr, lr_bias, momentum; int accumulate; };
+struct warm schedule_cosine(double lr0, double lrf, double momentum, double batches_per_epoch,
+    double epochs, double warmup_epochs, long it);
+double schedule_ultralytics(double lr0, int kind, long batches, long epoch, long i);
+double schedule_ema(double decay, double tau, long t);	/* decay*(1-exp(-t/tau)); tau 0: decay */
+void schedule_size(const struct cfg *, uint64_t seed, long step, int *w, int *h);	/* random=1 */
+
+/* ---- weights.c: parameters on the host and in files --------------------------------------- */
+
+enum param_kind { P_WEIGHT, P_BIAS, P_GAMMA, P_MEAN, P_VAR };	/* P_BIAS: beta with batch-norm */
+struct param {
+	int layer;
+	enum param_kind kind;
+	size_t off, n;			/* in floats: in train (P_MEAN, P_VAR: in stat) */
+	int o, i, s;			/* P_WEIGHT: filters, channels per group, kernel side */
+};
+/* The flat layout: all convolution weights in layer order (these are decayed), then all biases and
+ * gammas; each starts at a multiple of 64 floats, gaps hold 0.  Statistics are a buffer apart. */
+struct params {
+	struct param *p;		/* by layer, then kind */
+	int np;
+	size_t nweight, ntrain, nstat;	/* lengths with gaps: weights, all trained, statistics */
+};
+void params_plan(const struct cfg *, struct params *);
+void params_free(struct params *);
+const struct param *params_find(const struct params *, int layer, enum param_kind);	/* NULL */
+struct weights {		/* host memory; weights inside are [s][s][i][o] as conv.cu wants */
+	float *train, *stat;
+	float *mom, *mom2, *ema, *ema_stat;	/* NULL where not in use */
+	uint64_t seen;
+};
+void weights_init(const struct cfg *, const struct params *, uint64_t seed, struct weights *);
+void weights_free(struct weights *);
+/* Recognised by content.  note: warnings (surplus bytes, layers not in a partial file), one line
+ * each, through warn().  cutoff: load only the first N layers, -1 all. */
+int weights_load(const char *path, const struct cfg *, const struct params *, struct weights *,
+    int cutoff, struct err *);
+int weights_save_darknet(const char *path, const struct cfg *, const struct params *,
+    const struct weights *, int cutoff, struct err *);
+int weights_save(const char *path, const struct cfg *, const struct params *,
+    const struct weights *, char *const *key, char *const *value, int nmeta, struct err *);
+
+/* ---- nccl_sync.c, sync_shm.c, sync_nccl.c: ranks ------------------------------------------ */
+
+struct sync;
+struct sync_ops {
+	int (*sum)(struct sync *, float *buf, size_t n);	/* device memory, queued in order */
+	int (*sum_host)(struct sync *, double *buf, size_t n);	/* host memory; waits */
+	int (*bcast)(struct sync *, float *buf, size_t n);	/* from rank 0; device memory */
+	int (*barrier)(struct sync *);
+	void (*close)(struct sync *);
+};
+struct sync {
+	const struct sync_ops *ops;
+	int rank, size, local_rank;
+	struct dev *dev;
+	void *priv;
+};
+/* Ranks of one host: call before any device or thread pool is touched.  The parent forks n
+ * children, waits, and ends all when one dies; in a child it returns its rank. -1: the parent is
+ * done, *status is the exit status. */
+int sync_fork(int n, size_t floats, int *status, struct err *);
+struct sync *sync_open(struct dev *, struct err *);	/* in a child, after dev_open; size 1 too */
+void sync_close(struct sync *);
+void sync_fail(struct sync *, const char *why);	/* tell the others and end */
+
+/* ---- net.c: plan, forward, backward ------------------------------------------------------- */
+
+struct net_opts {
+	int batch;			/* images of one forward pass, at most */
+	int train;			/* keep what backward needs */
+	int syncbn;
+	float bn_momentum;
+	uint64_t seed;			/* dropout */
+	struct sync *sync;		/* NULL: one rank */
+};
+struct net_bytes { size_t params, grads, state, arena, workspace, total; };
+struct net {
+	struct dev *dev;
+	struct cfg *cfg;		/* borrowed */
+	struct net_opts opt;
+	struct params par;
+	float *train, *grad, *stat;	/* device; grad NULL in inference */
+	float *bias;			/* inference: folded biases */
+	float *input;			/* device, [batch][h][w][c] */
+	float **out, **dout;		/* per layer: its output, its gradient (device, in the arena) */
+	int nhead, head[MAX_HEADS];	/* the yolo/region layers: raw values are out[head[i] - 1] */
+	int w, h, n;			/* size; images of the last forward */
+	struct net_bytes bytes;
+	struct net_plan *plan;
+};
+/* Plan only: the bytes that net_open would take. */
+int net_plan(struct cfg *, const struct dev *, const struct net_opts *, struct net_bytes *,
+    struct err *);
+struct net *net_open(struct dev *, struct cfg *, const struct net_opts *, struct err *);
+int net_resize(struct net *, int w, int h, struct err *);	/* same arena: largest size first */
+void net_close(struct net *);
+void net_put(struct net *, const struct weights *);	/* host -> device; inference nets fold */
+void net_get(struct net *, struct weights *);		/* train and stat, device -> host */
+void net_forward(struct net *, const float *x, int n, uint64_t t0);	/* x: host [n][h][w][c] */
+void net_backward(struct net *);	/* head gradients stand in dout[head-1]; adds to grad */
+void net_zero_grad(struct net *);
+/* Called by net_backward when gradients of [off, off+n) of the weights are final. */
+typedef void net_bucket(void *arg, size_t off, size_t n);
+void net_on_bucket(struct net *, net_bucket *, void *arg, size_t floats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
