@@ -1,0 +1,334 @@
+/* safetensors.c -- named tensors in one file: checkpoints, and golden data in tests.
+ *
+ * 8 bytes little-endian length of a JSON header, the header, then the tensors' bytes without holes.
+ * Reading maps the file and checks every number of the header against the file's length before it
+ * is used; a tensor's bytes must lie inside, match its shape, and touch no other's.  Writing sorts
+ * by name, pads the header to a multiple of 8 and renames into place, so equal contents are equal
+ * files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yajl/yajl_gen.h>
+#include <yajl/yajl_tree.h>
+
+#include "yolo.h"
+
+static const struct { const char *name; size_t size; } types[] = {
+	[ST_F32] = { "F32", 4 }, [ST_F64] = { "F64", 8 }, [ST_I32] = { "I32", 4 },
+	[ST_I64] = { "I64", 8 }, [ST_U8] = { "U8", 1 }, [ST_BF16] = { "BF16", 2 },
+	[ST_F16] = { "F16", 2 },
+};
+enum { NTYPE = sizeof types / sizeof *types };
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
+}
+
+/* A JSON number as a size: digits only, no overflow. */
+static int
+as_size(yajl_val v, size_t *out)
+{
+	if (!YAJL_IS_INTEGER(v) || YAJL_GET_INTEGER(v) < 0)
+		return -1;
+	*out = (size_t)YAJL_GET_INTEGER(v);
+	return 0;
+}
+
+/* One entry of the header; base: where data begins, size: how many bytes there are. */
+static int
+read_tensor(struct st_tensor *t, yajl_val v, const char *base, size_t size)
+{
+	const char *shape[] = { "shape", NULL }, *off[] = { "data_offsets", NULL };
+	const char *dtype[] = { "dtype", NULL };
+	yajl_val s = yajl_tree_get(v, shape, yajl_t_array), o = yajl_tree_get(v, off, yajl_t_array);
+	yajl_val d = yajl_tree_get(v, dtype, yajl_t_string);
+	size_t from, to, n = 1;
+	int k = 0;
+
+	if (!s || !o || !d || YAJL_GET_ARRAY(s)->len > 8 || YAJL_GET_ARRAY(o)->len != 2)
+		return -1;
+	while (k < NTYPE && strcmp(types[k].name, YAJL_GET_STRING(d)))
+		k++;
+	if (k == NTYPE || as_size(YAJL_GET_ARRAY(o)->values[0], &from) ||
+	    as_size(YAJL_GET_ARRAY(o)->values[1], &to) || from > to || to > size)
+		return -1;
+	t->type = (enum st_type)k;
+	t->ndim = (int)YAJL_GET_ARRAY(s)->len;
+	for (int i = 0; i < t->ndim; i++) {
+		if (as_size(YAJL_GET_ARRAY(s)->values[i], &t->dim[i]))
+			return -1;
+		if (t->dim[i] && n > SIZE_MAX / 16 / t->dim[i])
+			return -1;
+		n *= t->dim[i];
+	}
+	if (n * types[k].size != to - from)
+		return -1;
+	t->n = n;
+	t->data = base + from;
+	return 0;
+}
+
+static int
+read_meta(struct st *st, yajl_val v)
+{
+	if (!YAJL_IS_OBJECT(v))
+		return -1;
+	st->key = (char **)xcalloc(v->u.object.len, sizeof *st->key);
+	st->value = (char **)xcalloc(v->u.object.len, sizeof *st->value);
+	for (size_t i = 0; i < v->u.object.len; i++) {
+		if (!YAJL_IS_STRING(v->u.object.values[i]))
+			return -1;
+		st->key[st->nmeta] = xstrdup(v->u.object.keys[i]);
+		st->value[st->nmeta++] = xstrdup(YAJL_GET_STRING(v->u.object.values[i]));
+	}
+	return 0;
+}
+
+static int
+by_place(const void *a, const void *b)
+{
+	const struct st_tensor *s = *(const struct st_tensor *const *)a;
+	const struct st_tensor *t = *(const struct st_tensor *const *)b;
+
+	if (s->data != t->data)
+		return (const char *)s->data < (const char *)t->data ? -1 : 1;
+	return (s->n > t->n) - (s->n < t->n);
+}
+
+/* Do the tensors fill the data part without holes or overlap?  Overlap would let one tensor's bytes
+ * stand for another's; a hole is a sign of a cut or patched file. */
+static int
+no_holes(const struct st *st, const char *base, size_t size)
+{
+	const struct st_tensor **p;
+	const char *at = base;
+	int ok;
+
+	p = (const struct st_tensor **)xcalloc((size_t)st->nt, sizeof *p);
+	for (int i = 0; i < st->nt; i++)
+		p[i] = &st->t[i];
+	qsort(p, (size_t)st->nt, sizeof *p, by_place);
+	for (int i = 0; i < st->nt && at; i++)
+		at = p[i]->data == at ? at + p[i]->n * types[p[i]->type].size : NULL;
+	ok = at == base + size;
+	free(p);
+	return ok;
+}
+
+static int
+read_header(struct st *st, yajl_val tree, const char *base, size_t size, const char *path,
+    struct err *e)
+{
+	size_t n = tree->u.object.len;
+
+	st->t = (struct st_tensor *)xcalloc(n, sizeof *st->t);
+	for (size_t i = 0; i < n; i++) {
+		const char *name = tree->u.object.keys[i];
+		yajl_val v = tree->u.object.values[i];
+
+		if (!strcmp(name, "__metadata__")) {
+			if (st->key || read_meta(st, v))
+				return err_set(e, "%s: bad __metadata__: want strings", path);
+			continue;
+		}
+		if (read_tensor(&st->t[st->nt], v, base, size))
+			return err_set(e, "%s: tensor '%.100s': type, shape and offsets do not fit "
+			    "the file's %zu bytes of data", path, name, size);
+		st->t[st->nt++].name = xstrdup(name);
+	}
+	qsort(st->t, (size_t)st->nt, sizeof *st->t, by_name);
+	for (int i = 1; i < st->nt; i++)
+		if (!strcmp(st->t[i - 1].name, st->t[i].name))
+			return err_set(e, "%s: tensor '%.100s' twice", path, st->t[i].name);
+	if (!no_holes(st, base, size))
+		return err_set(e, "%s: tensors overlap or leave holes: damaged, or not complete", path);
+	return 0;
+}
+
+static int
+parse(struct st *st, const char *path, struct err *e)
+{
+	const unsigned char *b = (const unsigned char *)st->map;
+	uint64_t len = 0;
+	char why[200], *text;
+	yajl_val tree;
+	int r;
+
+	for (int i = 7; i >= 0; i--)
+		len = len << 8 | b[i];
+	if (len > st->len - 8 || len < 2 || len > 100000000 || b[8] != '{')
+		return err_set(e, "%s: not a safetensors file, or cut short", path);
+	text = (char *)xmalloc(len + 1);
+	memcpy(text, b + 8, len);
+	text[len] = 0;
+	tree = yajl_tree_parse(text, why, sizeof why);
+	free(text);
+	if (!tree || !YAJL_IS_OBJECT(tree))
+		r = err_set(e, "%s: bad header: %s", path, tree ? "not an object" : why);
+	else
+		r = read_header(st, tree, (const char *)b + 8 + len, st->len - 8 - len, path, e);
+	yajl_tree_free(tree);
+	return r;
+}
+
+struct st *
+st_open(const char *path, struct err *e)
+{
+	struct st *st = (struct st *)xcalloc(1, sizeof *st);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat s;
+
+	if (fd < 0 || fstat(fd, &s)) {
+		err_set(e, "%s: %s", path, strerror(errno));
+	} else if (!S_ISREG(s.st_mode) || s.st_size < 10) {
+		err_set(e, "%s: not a safetensors file: %s", path,
+		    S_ISREG(s.st_mode) ? "too short" : "not a plain file");
+	} else {
+		st->len = (size_t)s.st_size;
+		st->map = mmap(NULL, st->len, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (st->map == MAP_FAILED) {
+			st->map = NULL;
+			err_set(e, "%s: %s", path, strerror(errno));
+		} else if (!parse(st, path, e)) {
+			close(fd);
+			return st;
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+	st_close(st);
+	return NULL;
+}
+
+void
+st_close(struct st *st)
+{
+	if (!st)
+		return;
+	for (int i = 0; i < st->nt; i++)
+		free(st->t[i].name);
+	for (int i = 0; i < st->nmeta; i++) {
+		free(st->key[i]);
+		free(st->value[i]);
+	}
+	free(st->t);
+	free(st->key);
+	free(st->value);
+	if (st->map)
+		munmap(st->map, st->len);
+	free(st);
+}
+
+const struct st_tensor *
+st_find(const struct st *st, const char *name)
+{
+	struct st_tensor key = { 0 };
+
+	key.name = (char *)name;
+	return (const struct st_tensor *)bsearch(&key, st->t, (size_t)st->nt, sizeof *st->t, by_name);
+}
+
+const char *
+st_meta(const struct st *st, const char *key)
+{
+	for (int i = 0; i < st->nmeta; i++)
+		if (!strcmp(st->key[i], key))
+			return st->value[i];
+	return NULL;
+}
+
+double
+st_get(const struct st_tensor *t, size_t i)
+{
+	const char *p = (const char *)t->data + i * types[t->type].size;
+	union { float f; double d; int32_t i; int64_t l; } u;
+
+	memcpy(&u, p, types[t->type].size);
+	switch (t->type) {
+	case ST_F32: return u.f;
+	case ST_F64: return u.d;
+	case ST_I32: return u.i;
+	case ST_I64: return (double)u.l;
+	default: return *(const unsigned char *)p;
+	}
+}
+
+/* The header as JSON: metadata first, tensors in the given (sorted) order. */
+static yajl_gen
+header(const struct st_tensor *t, int nt, char *const *key, char *const *value, int nmeta)
+{
+	yajl_gen g = yajl_gen_alloc(NULL);
+	size_t at = 0;
+
+#define STR(s) yajl_gen_string(g, (const unsigned char *)(s), strlen(s))
+	yajl_gen_map_open(g);
+	if (nmeta) {
+		STR("__metadata__");
+		yajl_gen_map_open(g);
+		for (int i = 0; i < nmeta; i++) {
+			STR(key[i]);
+			STR(value[i]);
+		}
+		yajl_gen_map_close(g);
+	}
+	for (int i = 0; i < nt; i++) {
+		size_t bytes = t[i].n * types[t[i].type].size;
+
+		STR(t[i].name);
+		yajl_gen_map_open(g);
+		STR("dtype");
+		STR(types[t[i].type].name);
+		STR("shape");
+		yajl_gen_array_open(g);
+		for (int d = 0; d < t[i].ndim; d++)
+			yajl_gen_integer(g, (long long)t[i].dim[d]);
+		yajl_gen_array_close(g);
+		STR("data_offsets");
+		yajl_gen_array_open(g);
+		yajl_gen_integer(g, (long long)at);
+		yajl_gen_integer(g, (long long)(at += bytes));
+		yajl_gen_array_close(g);
+		yajl_gen_map_close(g);
+	}
+	yajl_gen_map_close(g);
+#undef STR
+	return g;
+}
+
+int
+st_write(const char *path, const struct st_tensor *tensor, int nt, char *const *key,
+    char *const *value, int nmeta, struct err *e)
+{
+	struct st_tensor *t = (struct st_tensor *)xmalloc((size_t)nt * sizeof *t);
+	const unsigned char *text;
+	unsigned char word[8];
+	struct outfile o;
+	size_t len, pad;
+	yajl_gen g;
+
+	if (out_open(&o, path, e)) {
+		free(t);
+		return -1;
+	}
+	memcpy(t, tensor, (size_t)nt * sizeof *t);
+	qsort(t, (size_t)nt, sizeof *t, by_name);
+	g = header(t, nt, key, value, nmeta);
+	yajl_gen_get_buf(g, &text, &len);
+	pad = -len % 8;
+	for (int i = 0; i < 8; i++)
+		word[i] = (unsigned char)((uint64_t)(len + pad) >> 8 * i);
+	fwrite(word, 1, 8, o.f);
+	fwrite(text, 1, len, o.f);
+	fwrite("        ", 1, pad, o.f);
+	for (int i = 0; i < nt; i++)
+		fwrite(t[i].data, types[t[i].type].size, t[i].n, o.f);
+	yajl_gen_free(g);
+	free(t);
+	return out_commit(&o, e);
+}
