@@ -48,12 +48,14 @@ read_tensor(struct st_tensor *t, yajl_val v, const char *base, size_t size)
 	const char *dtype[] = { "dtype", NULL };
 	yajl_val s = yajl_tree_get(v, shape, yajl_t_array), o = yajl_tree_get(v, off, yajl_t_array);
 	yajl_val d = yajl_tree_get(v, dtype, yajl_t_string);
+	const char *type;
 	size_t from, to, n = 1;
 	int k = 0;
 
 	if (!s || !o || !d || YAJL_GET_ARRAY(s)->len > 8 || YAJL_GET_ARRAY(o)->len != 2)
 		return -1;
-	while (k < NTYPE && strcmp(types[k].name, YAJL_GET_STRING(d)))
+	type = d->u.string;
+	while (k < NTYPE && strcmp(types[k].name, type))
 		k++;
 	if (k == NTYPE || as_size(YAJL_GET_ARRAY(o)->values[0], &from) ||
 	    as_size(YAJL_GET_ARRAY(o)->values[1], &to) || from > to || to > size)
