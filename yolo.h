@@ -611,45 +611,78 @@ struct sync *sync_open(struct dev *, struct err *);	/* in a child, after dev_ope
 void sync_close(struct sync *);
 void sync_fail(struct sync *, const char *why);	/* tell the others and end */
 
-/* ---- net.c: plan, forward, backward ------------------------------------------------------- */
+/* ---- net.c, netplan.c: plan, forward, backward --------------------------------------------- */
 
 struct net_opts {
 	int batch;			/* images of one forward pass, at most */
 	int train;			/* keep what backward needs */
+	int keep;			/* keep every layer's output (tests): no sharing of buffers */
 	int syncbn;
 	float bn_momentum;
 	uint64_t seed;			/* dropout */
 	struct sync *sync;		/* NULL: one rank */
 };
-struct net_bytes { size_t params, grads, state, arena, workspace, total; };
+struct net_bytes { size_t params, grads, arena, workspace, total; };
+/* Where a layer's tensors lie, in bytes of the arena; NONE where it has none. */
+#define NONE ((size_t)-1)
+struct slot {
+	int root;		/* the layer whose buffers this one shares, itself if none */
+	size_t out, pre, tap, grad;	/* output; value before the activation or batch-norm; argmax */
+};
+struct net_plan {
+	struct slot *slot;
+	size_t input, arena, ws;	/* ws: workspace bytes */
+	int nl, stop;			/* backward ends before layer stop */
+	size_t bn_floats;		/* batch statistics of all layers */
+};
+int netplan_make(struct net_plan *, const struct cfg *, struct dev *, const struct net_opts *,
+    struct err *);
+void netplan_free(struct net_plan *);
+struct conv_shape netplan_conv(const struct layer *, int n);
+struct pool_shape netplan_pool(const struct layer *, int n);
+
+/* Called by net_backward when gradients [off, off+n) of the flat buffer are final. */
+typedef void net_bucket(void *arg, size_t off, size_t n);
 struct net {
 	struct dev *dev;
 	struct cfg *cfg;		/* borrowed */
 	struct net_opts opt;
 	struct params par;
-	float *train, *grad, *stat;	/* device; grad NULL in inference */
-	float *bias;			/* inference: folded biases */
+	struct net_plan plan;
+	float *train, *grad, *stat;	/* device; grad NULL in inference, where train is folded */
 	float *input;			/* device, [batch][h][w][c] */
-	float **out, **dout;		/* per layer: its output, its gradient (device, in the arena) */
-	int nhead, head[MAX_HEADS];	/* the yolo/region layers: raw values are out[head[i] - 1] */
-	int w, h, n;			/* size; images of the last forward */
+	float *bn;			/* device: batch mean and m2 of each layer, then a merge area */
+	char *arena;
+	void *ws;
+	int nhead, head[MAX_HEADS];	/* the yolo/region layers */
+	int n, n_global;		/* images of the last forward here and on all ranks */
+	uint64_t t0;			/* number of its first sample in the run: dropout's key */
+	size_t max_w, max_h;		/* size that the arena was planned for */
+	unsigned char *have;		/* backward: which gradients have been begun */
+	net_bucket *bucket;
+	void *bucket_arg;
+	size_t bucket_floats, bucket_end;
 	struct net_bytes bytes;
-	struct net_plan *plan;
+	double *time;			/* seconds per layer: [nl][3] forward, dgrad, wgrad; or NULL */
 };
 /* Plan only: the bytes that net_open would take. */
-int net_plan(struct cfg *, const struct dev *, const struct net_opts *, struct net_bytes *,
+int net_plan(struct cfg *, struct dev *, const struct net_opts *, struct net_bytes *,
     struct err *);
 struct net *net_open(struct dev *, struct cfg *, const struct net_opts *, struct err *);
-int net_resize(struct net *, int w, int h, struct err *);	/* same arena: largest size first */
+int net_resize(struct net *, int w, int h, struct err *);	/* at most the size of net_open */
 void net_close(struct net *);
 void net_put(struct net *, const struct weights *);	/* host -> device; inference nets fold */
 void net_get(struct net *, struct weights *);		/* train and stat, device -> host */
-void net_forward(struct net *, const float *x, int n, uint64_t t0);	/* x: host [n][h][w][c] */
-void net_backward(struct net *);	/* head gradients stand in dout[head-1]; adds to grad */
+void net_fold(struct net *, const float *train, const float *stat);	/* inference net, from device */
+/* x: host [n][h][w][c]; n_global: images of this step on all ranks; t0: number of its first sample
+ * in the run (dropout's key). */
+void net_forward(struct net *, const float *x, int n, int n_global, uint64_t t0);
+void net_backward(struct net *);	/* head gradients stand in net_head_grad(); adds to grad */
 void net_zero_grad(struct net *);
-/* Called by net_backward when gradients of [off, off+n) of the weights are final. */
-typedef void net_bucket(void *arg, size_t off, size_t n);
 void net_on_bucket(struct net *, net_bucket *, void *arg, size_t floats);
+float *net_out(struct net *, int layer);	/* device; valid until the buffer is used again */
+float *net_head_raw(struct net *, int head);	/* before any activation */
+float *net_head_grad(struct net *, int head);
 
 #ifdef __cplusplus
 }
