@@ -681,6 +681,17 @@ void net_backward(struct net *);	/* head gradients stand in net_head_grad(); add
 void net_zero_grad(struct net *);
 void net_on_bucket(struct net *, net_bucket *, void *arg, size_t floats);
 float *net_out(struct net *, int layer);	/* device; valid until the buffer is used again */
+float *net_grad(struct net *, int layer);	/* likewise; NULL where nothing wants it */
+float *net_at(const struct net *, size_t off);	/* a place in the arena; NULL for NONE */
+float *net_param(struct net *, float *base, int layer, enum param_kind);	/* NULL if it has none */
+size_t net_floats(const struct net *, int layer);	/* of its output, for the images at hand */
+int net_rows(const struct net *, const struct layer *);	/* n * h * w of its output */
+struct net_moments { float *mean, *m2, count; };
+struct net_moments net_moments(struct net *, int layer);	/* of the batch, over all ranks */
+void net_merge_ranks(struct net *, const struct layer *, struct net_moments *);
+float *net_merge_area(struct net *);
+uint64_t net_dropout_key(const struct net *, int layer);
+double net_lap(struct net *, double since, int layer, int what);	/* for net->time */
 float *net_head_raw(struct net *, int head);	/* before any activation */
 float *net_head_grad(struct net *, int head);
 
