@@ -695,6 +695,49 @@ double net_lap(struct net *, double since, int layer, int what);	/* for net->tim
 float *net_head_raw(struct net *, int head);	/* before any activation */
 float *net_head_grad(struct net *, int head);
 
+/* ---- trainer.c: one step of training ------------------------------------------------------ */
+
+enum accum { ACCUM_GLOBAL, ACCUM_MEAN, ACCUM_SUM };
+enum rule { RULE_SGD, RULE_ADAM, RULE_ADAMW };
+struct train_opts {
+	struct loss loss;		/* kind and gains; the rest comes from the cfg */
+	int parts;			/* mini-batches of a step (subdivisions) */
+	enum accum accum;		/* what the parts' means are divided by */
+	double gain;			/* factor on gradients and loss; 0: 1/images of the step */
+	enum rule rule;
+	int nesterov;
+	double decay, b1, b2, eps, clip;	/* clip: largest gradient norm, 0 none */
+	double ema, ema_tau;		/* 0: no average of the weights */
+	size_t bucket;			/* floats of a gradient bucket */
+};
+struct step_result {
+	double loss, box, obj, cls;	/* of the whole batch over all ranks, gain applied */
+	double gnorm;			/* norm of the gradient before clipping */
+	int finite;			/* 0: loss or gradient was not finite, the update was skipped */
+	int images;
+};
+struct trainer {
+	struct net *net;
+	struct sync *sync;		/* NULL: one rank */
+	struct train_opts opt;
+	float *mom, *mom2, *ema, *ema_stat;	/* device; NULL where not in use */
+	void *loss_ws, *optim_ws;
+	int max_truth;
+	struct truth *part;		/* truths of one mini-batch */
+	long t;				/* updates made */
+	long skipped;			/* updates skipped */
+};
+struct trainer *trainer_open(struct net *, struct sync *, const struct train_opts *, struct err *);
+void trainer_close(struct trainer *);
+size_t trainer_bytes(const struct params *, const struct train_opts *);	/* optimiser state */
+/* Forward, loss, backward, all-reduce, update.  The same on every rank.  -1: a rank was lost. */
+int trainer_step(struct trainer *, const struct batch *, double lr, double lr_bias, double momentum,
+    struct step_result *, struct err *);
+void trainer_put(struct trainer *, const struct weights *);	/* parameters and state */
+void trainer_get(struct trainer *, struct weights *);
+/* Heads and anchors of a cfg into a loss; -1: its heads differ in classes or anchors. */
+int trainer_heads(struct loss *, const struct cfg *, struct err *);
+
 #ifdef __cplusplus
 }
 #endif

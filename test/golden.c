@@ -102,6 +102,8 @@ main(int argc, char **argv)
 	int bad = 0;
 
 	prog = "golden";
+	if (argc == 3 && !strcmp(argv[1], "-1"))
+		return gold_train_ranks(argv[2]);
 	if (argc > 2 && !strcmp(argv[1], "-d")) {
 		spec = argv[2];
 		argv += 2;

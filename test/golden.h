@@ -18,6 +18,8 @@ struct gold {
 typedef int gold_run(struct gold *, struct err *);
 gold_run gold_layer, gold_net, gold_model, gold_loss, gold_nms, gold_optim, gold_train;
 
+int gold_train_ranks(const char *json);	/* in a fresh process: exit status */
+
 /* Values of the tree by dotted path ("atol.fp32.y"); keys must not hold dots themselves. */
 yajl_val gold_get(yajl_val, const char *path);
 double gold_num(yajl_val, const char *path, double dflt);
