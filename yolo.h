@@ -134,12 +134,14 @@ struct def_join { int n, src[LAYER_SRC], groups, group_id; enum act act; };	/* a
 struct def_scale { int src, wh; enum act act; };
 struct def_stride { int stride, reverse; float scale; };	/* upsample, reorg, reorg3d */
 struct def_dropout { float p; };
+enum { YOLO_IOU_LOSS = 1, YOLO_IGNORE = 2 };	/* iou_loss; ignore_thresh or truth_thresh */
 struct def_yolo {		/* [yolo] and [region] */
 	int classes, num, nmask, *mask, max, random_size;
 	float *anchor;		/* num pairs w h; pixels of the network input ([region]: cells) */
 	float jitter, resize, ignore_thresh, truth_thresh, random;
 	float scale_x_y, iou_normalizer, obj_normalizer, cls_normalizer, delta_normalizer;
 	float max_delta, iou_thresh, label_smooth, beta_nms;
+	int given;			/* keys that stand in the file: YOLO_... */
 	int new_coords, objectness_smooth, focal, show_details, counters;	/* counters: given? */
 	int *counter;		/* counters_per_class, classes of them */
 	enum iou_kind iou_loss, iou_thresh_kind;
@@ -320,6 +322,7 @@ struct augment {
 	enum resize_kind resize;
 	int stretch;
 };
+void augment_defaults(struct augment *, enum aug_kind);
 struct loader_opts {
 	uint64_t seed;
 	int batch;			/* the global batch B */
@@ -737,6 +740,45 @@ void trainer_put(struct trainer *, const struct weights *);	/* parameters and st
 void trainer_get(struct trainer *, struct weights *);
 /* Heads and anchors of a cfg into a loss; -1: its heads differ in classes or anchors. */
 int trainer_heads(struct loss *, const struct cfg *, struct err *);
+
+/* ---- recipe.c: how a run trains ----------------------------------------------------------- */
+
+extern const struct setting train_settings[];	/* the -O settings of yolo-train */
+struct recipe {
+	struct train_opts train;
+	struct augment aug;
+	struct cfg_net net;		/* the cfg's training keys, overridden by flags and settings */
+	float bn_momentum;
+	int syncbn, batch, prior;	/* prior: heads begin at the odds of finding nothing */
+	long steps, save, nan_stop;	/* steps: length of the schedule; save: 0 at epochs only */
+	double epochs;			/* 0: the length is in steps */
+	double lr_final;		/* cosine: the last rate over the first */
+};
+/* From the cfg, the loss and augmentation asked for (NULL: by the cfg's keys), settings and flags
+ * (0: not given). */
+int recipe_make(struct recipe *, const struct cfg *, const char *loss, const char *aug, int batch,
+    double epochs, const struct settings *, struct err *);
+void recipe_length(struct recipe *, long samples);	/* steps from epochs and the data's size */
+double recipe_lr(const struct recipe *, long step);	/* step from 0 */
+/* The cfg as text that a plain detector decodes rightly: our ciou loss means new_coords. */
+char *recipe_cfg_text(const struct cfg *, enum loss_kind);
+
+/* ---- checkpoint.c ------------------------------------------------------------------------- */
+
+struct checkpoint {		/* what a run needs to go on, besides the tensors */
+	long step, t, skipped, best_step;
+	double best;
+	uint64_t seed, samples;		/* samples: records of the training set */
+	int threads, batch;
+	char *data;			/* uuid of the training shard */
+	char *options;			/* one "letter=value" a line, sorted */
+	char *loss, *cfg;		/* cfg: the text */
+};
+void checkpoint_free(struct checkpoint *);
+int checkpoint_save(const char *path, const struct cfg *, const struct params *,
+    const struct weights *, const struct checkpoint *, struct err *);
+/* Only the metadata; the tensors come by weights_load. */
+int checkpoint_read(const char *path, struct checkpoint *, struct err *);
 
 #ifdef __cplusplus
 }
