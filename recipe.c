@@ -201,7 +201,7 @@ recipe_lr(const struct recipe *r, long step)
 	double f;
 
 	if (r->net.policy != LR_COSINE || b < r->net.burn_in)
-		return schedule_lr(&r->net, b);
+		return schedule_lr(&r->net, 0, b);
 	f = (double)(b - r->net.burn_in) / (double)(r->steps > r->net.burn_in ?
 	    r->steps - r->net.burn_in : 1);
 	f = f > 1 ? 1 : f;

@@ -96,7 +96,7 @@ trainer_open(struct net *net, struct sync *sync, const struct train_opts *o, str
 	t->net = net;
 	t->sync = sync && sync->size > 1 ? sync : NULL;
 	t->opt = *o;
-	if (trainer_heads(&t->opt.loss, net->cfg, e)) {
+	if (trainer_heads(&t->opt.loss, net->cfg, e) || optim_plan(net->cfg, &net->par, &t->plan, e)) {
 		free(t);
 		return NULL;
 	}
@@ -108,7 +108,10 @@ trainer_open(struct net *net, struct sync *sync, const struct train_opts *o, str
 		t->ema_stat = state(d, net->par.nstat + 1);
 	}
 	t->optim_ws = d->ops->alloc(d, d->optim->workspace(net->par.ntrain) + 1);
-	if (!t->mom || !t->optim_ws || (o->rule != RULE_SGD && !t->mom2) ||
+	t->group = (unsigned char *)d->ops->alloc(d, t->plan.units);
+	if (t->group)
+		d->ops->put(d, t->group, t->plan.group, t->plan.units);
+	if (!t->mom || !t->group || !t->optim_ws || (o->rule != RULE_SGD && !t->mom2) ||
 	    (o->ema > 0 && (!t->ema || !t->ema_stat))) {
 		err_set(e, "out of memory on %s for the optimiser's state", d->name);
 		trainer_close(t);
@@ -131,6 +134,8 @@ trainer_close(struct trainer *t)
 	d->ops->free(d, t->ema_stat);
 	d->ops->free(d, t->loss_ws);
 	d->ops->free(d, t->optim_ws);
+	d->ops->free(d, t->group);
+	free(t->plan.group);
 	free(t->part);
 	free(t);
 }
@@ -243,7 +248,10 @@ update(struct trainer *t, double lr, double lr_bias, double momentum, struct ste
 	struct net *net = t->net;
 	struct dev *d = net->dev;
 	const struct optim_ops *o = d->optim;
-	size_t n = net->par.ntrain, nw = net->par.nweight;
+	struct warm w = { .lr = lr, .lr_bias = lr_bias, .decay = t->opt.decay };
+	size_t n = net->par.ntrain;
+	struct optim_rates rates;
+	double clip = 1;
 
 	r->gnorm = sqrt(o->sumsq(d, n, net->grad, t->optim_ws));
 	r->finite = isfinite(r->loss) && isfinite(r->gnorm);
@@ -251,15 +259,16 @@ update(struct trainer *t, double lr, double lr_bias, double momentum, struct ste
 		t->skipped++;
 		return;
 	}
-	if (t->opt.clip > 0 && r->gnorm > t->opt.clip)
-		o->scale(d, n, net->grad, t->opt.clip / (r->gnorm + 1e-6));
+	if (t->opt.clip > 0)
+		clip = optim_clip(r->gnorm * r->gnorm, t->opt.clip);
 	t->t++;
+	optim_rates(&t->plan, t->t, &w, 0, &rates);
 	if (t->opt.rule == RULE_SGD)
-		o->sgd(d, n, nw, net->train, net->grad, t->mom, lr, lr_bias, momentum, t->opt.decay,
+		o->sgd(d, n, t->group, &rates, net->train, net->grad, t->mom, clip, momentum,
 		    t->opt.nesterov);
 	else
-		o->adam(d, n, nw, net->train, net->grad, t->mom, t->mom2, lr, lr_bias, t->opt.b1,
-		    t->opt.b2, t->opt.eps, t->opt.decay, t->opt.rule == RULE_ADAMW, t->t);
+		o->adam(d, n, t->group, &rates, net->train, net->grad, t->mom, t->mom2, clip, t->opt.b1,
+		    t->opt.b2, t->opt.eps, t->opt.rule == RULE_ADAMW, t->t);
 	if (t->ema) {
 		double f = schedule_ema(t->opt.ema, t->opt.ema_tau, t->t);
 

@@ -359,6 +359,7 @@ long loader_record(uint64_t seed, long n, long t);	/* the keyed permutation */
 /* ---- cpu.c, cuda.c: devices --------------------------------------------------------------- */
 
 struct dev;
+struct sync;
 /* Row-major C[m][n] = alpha * op(A) op(B) + beta * C;  ta: A is stored [k][m], tb: B [n][k]. */
 struct gemm { int ta, tb, m, n, k; float alpha; const float *a; int lda; const float *b; int ldb;
 	float beta; float *c; int ldc; };
@@ -379,6 +380,7 @@ struct dev {
 	const struct layer_ops *layer;
 	const struct loss_ops *yolo, *dark;	/* yololoss.cu, darkloss.cu */
 	const struct optim_ops *optim;
+	int (*nccl)(struct sync *, struct err *);	/* CUDA: sync_nccl_open, else NULL */
 	char name[64];		/* "cpu", "cuda:0" */
 	int threads;		/* compute threads; workspaces are one per thread */
 	int tf32, exact, deterministic;
@@ -530,30 +532,71 @@ const char *loss_name(enum loss_kind);
 int loss_kind(const char *name);			/* -1: unknown */
 void loss_defaults(struct loss *, enum loss_kind);	/* gains of golden/loss */
 
-/* ---- optim.cu, schedule.c ----------------------------------------------------------------- */
+/* ---- optim.cu, optimplan.c, schedule.c ---------------------------------------------------- */
 
-/* p[0..ndecay) is decayed, p[ndecay..n) is not (the flat layout of weights.c). */
+/* Parameters that share a learning rate and a decay form a group; a byte per OPTIM_UNIT floats of
+ * the flat buffer says which (parameters start at multiples of 64).  group NULL: all group 0. */
+#define OPTIM_UNIT 64
+#define OPTIM_GROUPS 120
+struct optim_rates { float lr[OPTIM_GROUPS], decay[OPTIM_GROUPS]; };
+/* All device pointers but rates; one kernel over n floats.  gscale multiplies g first: clipping,
+ * 1/batch, 1/(loss scale) cost no pass of their own. */
 struct optim_ops {
-	/* d = g + decay*p; buf = m*buf + d (buf starts at 0); p -= lr * (nesterov ? d + m*buf : buf) */
-	void (*sgd)(struct dev *, size_t n, size_t ndecay, float *p, const float *g, float *buf,
-	    double lr, double lr_rest, double m, double decay, int nesterov);
-	/* Bias correction with t from 1; decoupled: AdamW, else decay*p is added to g. */
-	void (*adam)(struct dev *, size_t n, size_t ndecay, float *p, const float *g, float *m1,
-	    float *m2, double lr, double lr_rest, double b1, double b2, double eps, double decay,
-	    int decoupled, long t);
+	/* d = gscale*g + decay*p; buf = m*buf + d (buf starts at 0);
+	 * p -= lr * (nesterov ? d + m*buf : buf).  Darknet's rule is this one: golden/optim. */
+	void (*sgd)(struct dev *, size_t n, const unsigned char *group, const struct optim_rates *,
+	    float *p, const float *g, float *buf, double gscale, double m, int nesterov);
+	/* Bias correction with t from 1; decoupled: AdamW, else decay*p is added to gscale*g. */
+	void (*adam)(struct dev *, size_t n, const unsigned char *group, const struct optim_rates *,
+	    float *p, const float *g, float *m1, float *m2, double gscale, double b1, double b2,
+	    double eps, int decoupled, long t);
 	void (*ema)(struct dev *, size_t n, float *ema, const float *p, double d);
 	void (*scale)(struct dev *, size_t n, float *g, double f);
-	/* Sum of squares of g in fixed order, in double; NaN or infinity where g has one. */
+	/* Sum of squares in double, in an order that depends on n only; finite just when all of g
+	 * is: the finite check.  Waits.  ws: workspace(n) bytes on the device. */
 	double (*sumsq)(struct dev *, size_t n, const float *g, void *ws);
 	size_t (*workspace)(size_t n);
 };
-double schedule_lr(const struct cfg_net *, long b);		/* darknet's policies */
-struct warm { double lr, lr_bias, momentum; int accumulate; };
-struct warm schedule_cosine(double lr0, double lrf, double momentum, double batches_per_epoch,
-    double epochs, double warmup_epochs, long it);
-double schedule_ultralytics(double lr0, int kind, long batches, long epoch, long i);
+double optim_clip(double sumsq, double max_norm);	/* the factor min(1, max/(norm + 1e-6)) */
+
+/* One update's settings, whoever made them. */
+struct warm { double lr, lr_bias, momentum, decay; int accumulate; };
+/* Which parameter is in which group: kernels, biases and scales apart, layers with learning_rate
+ * or dont_update of their own apart, frozen ones (train_only_bn and all before it; all before
+ * stopbackward=1) apart. */
+struct optim_plan {
+	unsigned char *group;		/* host, units bytes; to be put on the device; free() */
+	size_t units;			/* OPTIM_UNIT floats each, the whole of ntrain */
+	int nclass;
+	struct { double scale; long until; } cls[OPTIM_GROUPS / 3];	/* no update while b <= until */
+};
+struct params;
+int optim_plan(const struct cfg *, const struct params *, struct optim_plan *, struct err *);
+/* Rates of update b (from 1).  Decay on kernels only, or on all (darknet's Adam). */
+void optim_rates(const struct optim_plan *, long b, const struct warm *, int decay_all,
+    struct optim_rates *);
+
+/* Darknet's policies; b: the update, from 1 (0 is legal).  seed: for policy random. */
+double schedule_lr(const struct cfg_net *, uint64_t seed, long b);
+/* Ultralytics' recipe of 2020: the cosine falls from lr0 to lr0*lrf by epochs; until iteration
+ * n = max(warmup * samples/batch, 500) lr, bias lr, momentum, decay and accumulate ramp up. */
+struct cosine {
+	double lr0, lrf, momentum, decay, epochs, warmup;	/* lrf .05, warmup 3: golden */
+	long samples;			/* per epoch */
+	int batch, nominal;		/* accumulate goes to nominal/batch (64) */
+};
+struct warm schedule_cosine(const struct cosine *, long it);
+/* Its recipes of 2019; epoch, and i in it, from 0: the first batch has rate 0. */
+enum ultra_lr { ULTRA_EPOCH250, ULTRA_MILESTONES };
+double schedule_ultralytics(double lr0, enum ultra_lr, long batches, long epoch, long i);
 double schedule_ema(double decay, double tau, long t);	/* decay*(1-exp(-t/tau)); tau 0: decay */
-void schedule_size(const struct cfg *, uint64_t seed, long step, int *w, int *h);	/* random=1 */
+/* Size of batch `step` (from 0) of `steps` under darknet's `random` (of the last head), a function
+ * of (seed, step).  SIZE_PJREDDIE: 320..608 squares, also ultralytics' multi-scale of 2019;
+ * SIZE_ALEXEY: the cfg's size times 1/r..r, plus a resize_step.  random 0: the cfg's size. */
+enum size_rule { SIZE_PJREDDIE, SIZE_ALEXEY };
+void schedule_size(const struct cfg_net *, enum size_rule, double random, uint64_t seed, long step,
+    long steps, int *w, int *h);
+void schedule_size_max(const struct cfg_net *, enum size_rule, double random, int *w, int *h);
 
 /* ---- weights.c: parameters on the host and in files --------------------------------------- */
 
@@ -590,29 +633,53 @@ int weights_save_darknet(const char *path, const struct cfg *, const struct para
 int weights_save(const char *path, const struct cfg *, const struct params *,
     const struct weights *, char *const *key, char *const *value, int nmeta, struct err *);
 
-/* ---- nccl_sync.c, sync_shm.c, sync_nccl.c: ranks ------------------------------------------ */
+/* ---- nccl_sync.c, sync_meet.c, sync_shm.c, sync_nccl.c: ranks ----------------------------- */
 
-struct sync;
+/* What the ranks of one host share: a mapping that no name leads to and that dies with them. */
+struct meet;
+struct world {
+	int rank, size, local_rank;	/* local_rank: chooses the device */
+	double deadline;		/* seconds without progress until a wait fails; 0: 60 */
+	const char *transport;		/* "shm", "nccl"; NULL: nccl between GPUs, else shm */
+	struct meet *meet;		/* NULL: one rank */
+};
+/* Join the world that srun, mpirun or torchrun made.  1: joined; 0: there is none, *w is one rank;
+ * -1: there is one that cannot be joined.  Before any device or thread pool is touched. */
+int world_find(struct world *w, struct err *);
+/* Or make one: the parent forks n children, waits, and ends all when one dies.  In a child it
+ * returns its rank.  -1: this is the parent, all is over and said; the program exits with
+ * *status.  n 1 forks nothing.  SIGINT and SIGTERM go on to the children, maybe twice. */
+int sync_fork(struct world *w, int n, int *status);
+
 struct sync_ops {
-	int (*sum)(struct sync *, float *buf, size_t n);	/* device memory, queued in order */
+	const char *name;
+	/* Sum over ranks, the same bits on each.  Device memory; in the order of the device's
+	 * stream: work queued later sees the sums. */
+	int (*sum)(struct sync *, float *buf, size_t n);
+	/* The same beside the stream: buf is not touched until wait(), which makes work queued
+	 * later see all sums started. */
+	int (*start)(struct sync *, float *buf, size_t n);
+	int (*wait)(struct sync *);
 	int (*sum_host)(struct sync *, double *buf, size_t n);	/* host memory; waits */
 	int (*bcast)(struct sync *, float *buf, size_t n);	/* from rank 0; device memory */
-	int (*barrier)(struct sync *);
+	int (*barrier)(struct sync *);				/* host; waits */
 	void (*close)(struct sync *);
 };
+/* All ranks call the same operations with the same lengths in the same order.  -1: another rank
+ * died, stalled or disagrees, s->err says which; nothing can follow but sync_fail(). */
 struct sync {
 	const struct sync_ops *ops;
 	int rank, size, local_rank;
+	double deadline;
 	struct dev *dev;
+	struct meet *meet;
+	struct err err;
 	void *priv;
 };
-/* Ranks of one host: call before any device or thread pool is touched.  The parent forks n
- * children, waits, and ends all when one dies; in a child it returns its rank. -1: the parent is
- * done, *status is the exit status. */
-int sync_fork(int n, size_t floats, int *status, struct err *);
-struct sync *sync_open(struct dev *, struct err *);	/* in a child, after dev_open; size 1 too */
+struct sync *sync_open(const struct world *, struct dev *, struct err *);	/* size 1 too */
 void sync_close(struct sync *);
-void sync_fail(struct sync *, const char *why);	/* tell the others and end */
+void sync_alive(struct sync *);		/* "I work": long work between operations is no stall */
+void sync_fail(struct sync *, const char *why) NORETURN;	/* tell the others and end */
 
 /* ---- net.c, netplan.c: plan, forward, backward --------------------------------------------- */
 
@@ -725,6 +792,8 @@ struct trainer {
 	struct train_opts opt;
 	float *mom, *mom2, *ema, *ema_stat;	/* device; NULL where not in use */
 	void *loss_ws, *optim_ws;
+	struct optim_plan plan;		/* rates by layer and kind */
+	unsigned char *group;		/* device: plan.group */
 	int max_truth;
 	struct truth *part;		/* truths of one mini-batch */
 	long t;				/* updates made */

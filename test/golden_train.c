@@ -195,6 +195,7 @@ gold_train_ranks(const char *json)
 {
 	struct gold g = { .json = json };
 	struct dev_opts o = { .threads = 1, .exact = 1 };
+	struct world world = { 0 };
 	struct err e = { "" };
 	struct sync *sync;
 	char why[100];
@@ -208,9 +209,9 @@ gold_train_ranks(const char *json)
 	st = xasprintf("%s.safetensors", g.stem);
 	if (!(g.st = st_open(st, &e)))
 		die(1, "%s", e.msg);
-	if (sync_fork((int)gold_num(g.j, "parts", 2), 1 << 20, &status, &e) < 0)
+	if (sync_fork(&world, (int)gold_num(g.j, "parts", 2), &status) < 0)
 		return status;
-	if (!(g.dev = dev_open("cpu", &o, &e)) || !(sync = sync_open(g.dev, &e)))
+	if (!(g.dev = dev_open("cpu", &o, &e)) || !(sync = sync_open(&world, g.dev, &e)))
 		die(1, "%s", e.msg);
 	if (run(&g, sync, &e))
 		die(1, "rank %d: %s", sync->rank, e.msg);

@@ -1,0 +1,173 @@
+/* optim.cu -- the update of the weights: SGD, Adam, averaging, the norm of the gradient.
+ *
+ * Parameters, gradients and each state are one flat buffer, so an update is one kernel, bound by
+ * memory.  What differs between parameters (rate, decay) is looked up by group, once per unit of
+ * 64 floats: neighbouring threads, and the CPU's inner loop, share a unit.
+ *
+ * Darknet keeps u = minus the sum of gradients, and multiplies it by the momentum after use; with
+ * buf = -u/batch before that factor its rule is the one here, decay on kernels only. */
+#include <stdint.h>
+
+#include "dev.h"
+#include "yolo.h"
+
+enum { CHUNK = 8192 };			/* floats to a partial sum of squares */
+
+KERNEL
+sgd_k(int units, int n, const unsigned char *__restrict__ group, struct optim_rates r,
+    float *__restrict__ p, const float *__restrict__ g, float *__restrict__ buf, float gscale,
+    float m, int nesterov)
+{
+	EACH2 (u, units, j, OPTIM_UNIT) {
+		int i = u * OPTIM_UNIT + j, k = group ? group[u] : 0;
+
+		if (i < n) {
+			float d = gscale * g[i] + r.decay[k] * p[i], b = m * buf[i] + d;
+
+			buf[i] = b;
+			p[i] -= r.lr[k] * (nesterov ? d + m * b : b);
+		}
+	}
+}
+
+/* a1 = 1 - b1, c1 = 1 / (1 - b1^t); the moments are written as x + a (new - x), so that a constant
+ * gradient is their fixed point however b and 1 - b are rounded. */
+KERNEL
+adam_k(int units, int n, const unsigned char *__restrict__ group, struct optim_rates r,
+    float *__restrict__ p, const float *__restrict__ g, float *__restrict__ m1,
+    float *__restrict__ m2, float gscale, float a1, float a2, float c1, float c2, float eps,
+    int decoupled)
+{
+	EACH2 (u, units, j, OPTIM_UNIT) {
+		int i = u * OPTIM_UNIT + j, k = group ? group[u] : 0;
+
+		if (i < n) {
+			float lr = r.lr[k], decay = r.decay[k], w = p[i];
+			float d = gscale * g[i] + (decoupled ? 0 : decay * w);
+			float m = m1[i] + a1 * (d - m1[i]), v = m2[i] + a2 * (d * d - m2[i]);
+
+			m1[i] = m;
+			m2[i] = v;
+			if (decoupled)
+				w -= lr * decay * w;
+			p[i] = w - lr * (c1 * m / (sqrtf(c2 * v) + eps));
+		}
+	}
+}
+
+/* As a step of 1 - d towards p: d*ema + (1-d)*p with both factors rounded would settle 3e-4 away
+ * from p at d = 0.9999. */
+KERNEL
+ema_k(int n, float *__restrict__ ema, const float *__restrict__ p, float a)
+{
+	EACH (i, n)
+		ema[i] += a * (p[i] - ema[i]);
+}
+
+KERNEL
+scale_k(int n, float *g, float f)
+{
+	EACH (i, n)
+		g[i] *= f;
+}
+
+/* A square of a float is exact in double and n of them cannot overflow: the sum is infinite or
+ * NaN only where g is. */
+KERNEL
+squares_k(int chunks, int n, const float *g, double *part)
+{
+	ROWS (r, chunks) {
+		int first = r * CHUNK, len = n - first < CHUNK ? n - first : CHUNK;
+		double sum = 0;
+
+		LANES (j, len)
+			sum += (double)g[first + j] * g[first + j];
+		sum = row_sum(sum);
+		LEAD
+			part[r] = sum;
+	}
+}
+
+KERNEL
+total_k(int chunks, const double *part, double *out)
+{
+	ROWS (r, 1) {
+		double sum = 0;
+
+		LANES (j, chunks)
+			sum += part[j];
+		sum = row_sum(sum);
+		LEAD
+			out[r] = sum;
+	}
+}
+
+static int
+units(size_t n)
+{
+	return (int)((n + OPTIM_UNIT - 1) / OPTIM_UNIT);
+}
+
+static void
+sgd(struct dev *d, size_t n, const unsigned char *group, const struct optim_rates *r, float *p,
+    const float *g, float *buf, double gscale, double m, int nesterov)
+{
+	RUN(d, sgd_k, units(n) * OPTIM_UNIT, units(n), (int)n, group, *r, p, g, buf, (float)gscale,
+	    (float)m, nesterov);
+	(void)d;
+}
+
+static void
+adam(struct dev *d, size_t n, const unsigned char *group, const struct optim_rates *r, float *p,
+    const float *g, float *m1, float *m2, double gscale, double b1, double b2, double eps,
+    int decoupled, long t)
+{
+	double c1 = 1 / (1 - pow(b1, (double)t)), c2 = 1 / (1 - pow(b2, (double)t));
+
+	RUN(d, adam_k, units(n) * OPTIM_UNIT, units(n), (int)n, group, *r, p, g, m1, m2,
+	    (float)gscale, (float)(1 - b1), (float)(1 - b2), (float)c1, (float)c2, (float)eps,
+	    decoupled);
+	(void)d;
+}
+
+static void
+ema(struct dev *d, size_t n, float *avg, const float *p, double decay)
+{
+	RUN(d, ema_k, (int)n, (int)n, avg, p, (float)(1 - decay));
+	(void)d;
+}
+
+static void
+scale(struct dev *d, size_t n, float *g, double f)
+{
+	RUN(d, scale_k, (int)n, (int)n, g, (float)f);
+	(void)d;
+}
+
+static int
+chunks(size_t n)
+{
+	return (int)((n + CHUNK - 1) / CHUNK);
+}
+
+static size_t
+workspace(size_t n)
+{
+	return ((size_t)chunks(n) + 1) * sizeof(double);
+}
+
+static double
+sumsq(struct dev *d, size_t n, const float *g, void *ws)
+{
+	double *out = (double *)ws, *part = out + 1, sum;
+
+	RUNROWS(d, squares_k, chunks(n), chunks(n), (int)n, g, part);
+	RUNROWS(d, total_k, 1, chunks(n), part, out);
+	d->ops->get(d, &sum, out, sizeof sum);
+	return sum;
+}
+
+#ifdef __cplusplus
+extern "C"
+#endif
+const struct optim_ops BACKEND(optim) = { sgd, adam, ema, scale, sumsq, workspace };
