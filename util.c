@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <math.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,38 @@ now(void)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+/* The cgroup's quota in whole processors, 0 where there is none. */
+static int
+quota(void)
+{
+	FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
+	long period, max = 0;
+
+	if (f && fscanf(f, "%ld %ld", &max, &period) == 2 && period > 0)
+		max = (max + period - 1) / period;
+	else
+		max = 0;
+	if (f)
+		fclose(f);
+	return (int)max;
+}
+
+int
+cores(void)
+{
+	const char *omp = getenv("OMP_NUM_THREADS");
+	cpu_set_t set;
+	long n = 1, v;
+
+	if (!sched_getaffinity(0, sizeof set, &set))
+		n = CPU_COUNT(&set);
+	if ((v = quota()) > 0 && v < n)
+		n = v;
+	if (omp && (v = strtol(omp, NULL, 10)) > 0 && v < n)
+		n = v;
+	return (int)n;
+}
+
 int
 num_int(const char *s, long lo, long hi, long *out)
 {
@@ -199,6 +232,21 @@ num_real(const char *s, double lo, double hi, double *out)
 	if (end == s || *end || !isfinite(v) || v < lo || v > hi)
 		return -1;
 	*out = v;
+	return 0;
+}
+
+int
+num_side(const char *s, int *w, int *h)
+{
+	char *end;
+	long a = strtol(s, &end, 10), b = a;
+
+	if (end != s && *end == 'x' && end[1] >= '0' && end[1] <= '9')
+		b = strtol(end + 1, &end, 10);
+	if (end == s || *end || a < 1 || b < 1 || a > 65536 || b > 65536)
+		return -1;
+	*w = (int)a;
+	*h = (int)b;
 	return 0;
 }
 

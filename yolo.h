@@ -50,7 +50,9 @@ char *xasprintf(const char *fmt, ...) PRINTF(1, 2);
 void *xgrow(void *p, size_t *cap, size_t need, size_t size);	/* room for need items of size */
 
 double now(void);			/* seconds, monotonic */
+int cores(void);		/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
+int num_side(const char *s, int *w, int *h);	/* "416" or "608x352" */
 int num_real(const char *s, double lo, double hi, double *out);	/* finite, locale-free */
 
 char *file_read(const char *path, size_t max, size_t *len, struct err *);	/* NUL added; free() */
@@ -848,6 +850,33 @@ int checkpoint_save(const char *path, const struct cfg *, const struct params *,
     const struct weights *, const struct checkpoint *, struct err *);
 /* Only the metadata; the tensors come by weights_load. */
 int checkpoint_read(const char *path, struct checkpoint *, struct err *);
+
+/* ---- trainprep.c, trainrun.c: yolo-train's two halves ------------------------------------- */
+
+struct train_cmd {
+	const char *arg[128];		/* arguments of the option letters, NULL where not given */
+	char **in;			/* operands */
+	int nin, resume;
+	struct settings set;
+	/* filled by train_prepare */
+	int usage, planned;		/* the error is the user's; only the plan was wanted */
+	long ranks, jobs;
+	uint64_t seed;
+	const char *dir;
+	struct cfg *cfg;		/* as it is really run */
+	struct recipe recipe;
+	struct checkpoint from;		/* step 0 for a new run */
+	char *options;			/* for the checkpoint */
+	struct shard *train, *val;	/* val NULL: no validation */
+	int threads;			/* compute threads of a rank */
+	size_t exchange;		/* floats that ranks exchange at once */
+};
+/* Options, resume, data (packed into the run's folder unless it is a shard), cfg and recipe.
+ * Starts no thread and touches no device. */
+int train_prepare(struct train_cmd *, struct err *);
+/* The training of one rank: exit status 0, 1 (message in err), 130, 143. */
+int train_rank(struct train_cmd *, struct err *);
+void train_close(struct train_cmd *);
 
 #ifdef __cplusplus
 }

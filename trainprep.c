@@ -1,0 +1,425 @@
+/* trainprep.c -- from the command line to what a rank needs: options, data, cfg, recipe.
+ *
+ * A resumed run takes every option that determines numbers from its checkpoint; options given again
+ * must agree.  Data that is not a shard is packed once into the run's folder by yolo-prep; a shard
+ * elsewhere is linked there, so that -R finds it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "yolo.h"
+
+static const char letters[] = "ALSbenps";	/* saved in the checkpoint */
+static const char *const free_settings[] = { "plan", "save", "steps", "threads", NULL };
+
+static int
+is_free(const char *key)
+{
+	for (int i = 0; free_settings[i]; i++)
+		if (!strcmp(key, free_settings[i]))
+			return 1;
+	return 0;
+}
+
+/* All options that determine numbers, one a line, sorted; also those that only end or save. */
+static char *
+options_text(const struct train_cmd *c)
+{
+	size_t n = 0;
+	char *out = NULL;
+	FILE *f = open_memstream(&out, &n);
+
+	if (!f)
+		die(1, "out of memory");
+	for (const char *p = letters; *p; p++) {
+		if (c->arg[(int)*p])
+			fprintf(f, "%c=%s\n", *p, c->arg[(int)*p]);
+		if (*p != 'L')
+			continue;
+		for (int i = 0; c->set.tab[i].key; i++)	/* O sorts after L */
+			if (c->set.val[i] && strcmp(c->set.tab[i].key, "plan"))
+				fprintf(f, "O=%s=%s\n", c->set.tab[i].key, c->set.val[i]);
+	}
+	fclose(f);
+	return out;
+}
+
+/* One saved line into the command, unless the command says the same; -1 where it says another. */
+static int
+take_saved(struct train_cmd *c, char *line, struct err *e)
+{
+	char *value = line + 2, *eq;
+	const char *has;
+
+	if (line[0] != 'O') {
+		has = c->arg[(int)line[0] & 127];
+		if (has && strcmp(has, value) && line[0] != 'e')
+			return err_set(e, "-%c %s: the run was started with -%c %s", line[0], has, line[0], value);
+		if (!has)
+			c->arg[(int)line[0] & 127] = xstrdup(value);
+		return 0;
+	}
+	if (!(eq = strchr(value, '=')))
+		return err_set(e, "bad option '%s' in the checkpoint", line);
+	*eq = 0;
+	if (settings_given(&c->set, value)) {
+		has = settings_str(&c->set, value);
+		if (strcmp(has, eq + 1) && !is_free(value))
+			return err_set(e, "-O %s=%s: the run was started with %s=%s", value, has, value, eq + 1);
+		return 0;
+	}
+	*eq = '=';
+	return settings_set(&c->set, value, e);
+}
+
+static int
+resume_options(struct train_cmd *c, struct err *e)
+{
+	char *path = path_join(c->dir, "last.safetensors"), *copy, *save = NULL;
+	char given[128] = { 0 };
+	int r = checkpoint_read(path, &c->from, e);
+
+	free(path);
+	if (r)
+		return -1;
+	copy = xstrdup(c->from.options);
+	for (int i = 0; i < 128; i++)
+		given[i] = c->arg[i] != NULL;
+	/* What was not given in the first run must not be given now. */
+	for (const char *p = letters; *p; p++) {
+		char want[4] = { '\n', *p, '=', 0 };
+
+		if (given[(int)*p] && *p != 'e' && strncmp(copy, want + 1, 2) && !strstr(copy, want)) {
+			free(copy);
+			return err_set(e, "-%c %s: the run was started without it", *p, c->arg[(int)*p]);
+		}
+	}
+	for (char *line = strtok_r(copy, "\n", &save); !r && line; line = strtok_r(NULL, "\n", &save))
+		r = strlen(line) < 2 || line[1] != '=' ? err_set(e, "bad option '%s' in the checkpoint",
+		    line) : take_saved(c, line, e);
+	free(copy);
+	return r;
+}
+
+static int
+whole(const struct train_cmd *c, int letter, long lo, long hi, long otherwise, long *out,
+    struct err *e)
+{
+	const char *s = c->arg[letter];
+
+	*out = otherwise;
+	if (s && num_int(s, lo, hi, out))
+		return err_set(e, "-%c %s: want a whole number from %ld to %ld", letter, s, lo, hi);
+	return 0;
+}
+
+static int
+is_shard(const char *path)
+{
+	struct err e;
+	struct shard *s;
+
+	if (path_isdir(path) || access(path, R_OK) || !strcmp(path, "-"))
+		return 0;
+	if (!(s = shard_open(path, &e)))
+		return 0;
+	shard_close(s);
+	return 1;
+}
+
+/* Run yolo-prep, which stands beside this program, on the inputs. */
+static int
+pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct err *e)
+{
+	char self[4096], *prep;
+	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+	char **argv = (char **)xcalloc((size_t)n + 8, sizeof *argv);
+	int k = 0, status;
+	pid_t pid;
+
+	if (len < 0)
+		len = 0;
+	self[len] = 0;
+	*(char *)(path_base(self) - self + self) = 0;
+	prep = xasprintf("%syolo-prep", self);
+	argv[k++] = prep;
+	if (quiet)
+		argv[k++] = (char *)"-q";
+	if (c->arg['n']) {
+		argv[k++] = (char *)"-n";
+		argv[k++] = (char *)c->arg['n'];
+	}
+	argv[k++] = (char *)"-o";
+	argv[k++] = (char *)out;
+	for (int i = 0; i < n; i++)
+		argv[k++] = in[i];
+	fflush(NULL);
+	if (!(pid = fork())) {
+		execvp(len ? prep : "yolo-prep", argv);
+		warn("%s: %s", prep, strerror(errno));
+		_exit(127);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		status = -1;
+	free(prep);
+	free(argv);
+	return status ? err_set(e, "packing %s failed", in[0]) : 0;
+}
+
+/* NAME.shard in the run's folder: packed from the inputs, or a link to a shard. */
+static struct shard *
+data(struct train_cmd *c, const char *name, char *const *in, int n, struct err *e)
+{
+	char *file = xasprintf("%s.shard", name), *path = path_join(c->dir, file), *real;
+	struct shard *s = NULL;
+	struct stat st;
+
+	if (n == 1 && is_shard(in[0]) && (real = realpath(in[0], NULL))) {
+		if (!stat(path, &st) || !lstat(path, &st))
+			unlink(path);
+		if (!symlink(real, path) || errno == EEXIST)
+			s = shard_open(path, e);
+		else
+			err_set(e, "%s: %s", path, strerror(errno));
+		free(real);
+	} else if ((n && !pack(c, in, n, path, e)) || (!n && !access(path, R_OK)))
+		s = shard_open(path, e);
+	else if (!n)
+		err_set(e, "%s: %s", path, strerror(errno));
+	free(file);
+	free(path);
+	return s;
+}
+
+static int
+open_data(struct train_cmd *c, struct err *e)
+{
+	const char *val = c->arg['v'];
+	char *shard = path_join(c->dir, "val.shard"), *const in[] = { (char *)val };
+	int had = !access(shard, R_OK);
+
+	free(shard);
+	if (!(c->train = data(c, "train", c->in, c->nin, e)))
+		return -1;
+	if (val || (c->resume && had))
+		if (!(c->val = data(c, "val", in, val != NULL, e)))
+			return -1;
+	if (c->resume && strcmp(shard_uuid(c->train), c->from.data))
+		return err_set(e, "%s/train.shard: not the data that the run was started with (uuid %s, "
+		    "was %s)", c->dir, shard_uuid(c->train), c->from.data);
+	if (shard_count(c->train) < 1)
+		return err_set(e, "%s/train.shard: no pictures to train on", c->dir);
+	return 0;
+}
+
+/* A stock cfg by its name: as given, else beside the program, else where it was installed. */
+static char *
+find_cfg(const char *name)
+{
+	char self[4096], *dir, *path;
+	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+
+	if (!access(name, R_OK) || len < 0 || !strcmp(name, "-"))
+		return xstrdup(name);
+	self[len] = 0;
+	dir = path_dir(self);
+	path = path_join(dir, name);
+	if (access(path, R_OK)) {
+		free(path);
+		path = xasprintf("%s/../share/yolo/%s", dir, name);
+	}
+	free(dir);
+	if (access(path, R_OK)) {
+		free(path);
+		return xstrdup(name);
+	}
+	return path;
+}
+
+/* The cfg that is really run: the loss flavour's heads, the size asked for. */
+static int
+open_cfg(struct train_cmd *c, struct err *e)
+{
+	char *path = find_cfg(c->arg['c'] ? c->arg['c'] : "cfg/demo.cfg"), *text;
+	struct cfg *raw = c->resume ? cfg_parse("run.cfg", c->from.cfg, strlen(c->from.cfg), e) :
+	    cfg_read(path, e);
+	int w = 0, h = 0, r;
+
+	free(path);
+	if (!raw)
+		return -1;
+	r = recipe_make(&c->recipe, raw, c->resume ? c->from.loss : c->arg['L'], c->arg['A'],
+	    c->arg['b'] ? atoi(c->arg['b']) : 0, c->arg['e'] ? atof(c->arg['e']) : 0, &c->set, e);
+	if (!r) {
+		text = recipe_cfg_text(raw, c->recipe.train.loss.kind);
+		c->cfg = cfg_parse(raw->path, text, strlen(text), e);
+		free(text);
+		r = c->cfg ? 0 : -1;
+	}
+	if (!r && c->arg['s']) {
+		num_side(c->arg['s'], &w, &h);
+		r = cfg_resize(c->cfg, w, h, e);
+	}
+	for (int i = 0; !r && i < c->cfg->nnote; i++)
+		warn("%s", c->cfg->note[i]);
+	cfg_close(raw);
+	return r;
+}
+
+static int
+check_classes(const struct train_cmd *c, struct err *e)
+{
+	int head[MAX_HEADS], n = cfg_heads(c->cfg, head, MAX_HEADS), have;
+	const struct layer *l = n ? &c->cfg->l[head[0]] : NULL;
+	char **name;
+	int64_t *id;
+
+	if (!l)
+		return err_set(e, "%s: no [yolo] layer: nothing to train", c->cfg->path);
+	have = shard_classes(c->train, &name, &id);
+	if (have > l->u.yolo.classes)
+		return err_set(e, "%s:%d: classes=%d, but the data has %d: set classes=%d and filters=%d in "
+		    "the convolution before", c->cfg->path, l->line, l->u.yolo.classes, have, have,
+		    (have + 5) * l->u.yolo.nmask);
+	return 0;
+}
+
+static int
+numbers(struct train_cmd *c, struct err *e)
+{
+	long seed, batch;
+	double epochs;
+	int w, h;
+
+	if (whole(c, 'g', 1, 256, 1, &c->ranks, e) || whole(c, 'j', 1, 1024, 2, &c->jobs, e) ||
+	    whole(c, 'S', 0, 0x7fffffffffffffff, 0, &seed, e) ||
+	    whole(c, 'b', 1, 1 << 20, 1, &batch, e))
+		return -1;
+	c->seed = (uint64_t)seed;
+	if (c->arg['e'] && num_real(c->arg['e'], 1e-9, 1e9, &epochs))
+		return err_set(e, "-e %s: want a number of epochs above 0", c->arg['e']);
+	if (c->arg['s'] && num_side(c->arg['s'], &w, &h))
+		return err_set(e, "-s %s: want a side such as 416 or 608x352", c->arg['s']);
+	if (c->arg['p'] && strcmp(c->arg['p'], "fp32") && strcmp(c->arg['p'], "tf32"))
+		return err_set(e, "-p %s: want fp32 or tf32 (a mode of CUDA's matrix product)", c->arg['p']);
+	return 0;
+}
+
+static int
+open_dir(struct train_cmd *c, struct err *e)
+{
+	char *last;
+	int there;
+
+	if (mkdir(c->dir, 0777) && errno != EEXIST)
+		return err_set(e, "%s: %s", c->dir, strerror(errno));
+	last = path_join(c->dir, "last.safetensors");
+	there = !access(last, F_OK);
+	free(last);
+	if (there && !c->resume)
+		return err_set(e, "%s: holds a run (last.safetensors): -R goes on with it, -o names another "
+		    "folder", c->dir);
+	if (!there && c->resume)
+		return err_set(e, "%s: no last.safetensors to resume from", c->dir);
+	return 0;
+}
+
+/* ./yolo-train with no operand trains the set that make drew. */
+static void
+demo_defaults(struct train_cmd *c)
+{
+	static char *demo[] = { (char *)"data/demo.shard" };
+
+	if (c->nin || c->resume)
+		return;
+	c->in = demo;
+	c->nin = 1;
+	if (!c->arg['v'])
+		c->arg['v'] = "data/demo-val.shard";
+}
+
+static int
+print_plan(struct train_cmd *c, struct err *e)
+{
+	struct dev_opts o = { .threads = c->threads };
+	struct net_opts no = { .batch = (c->recipe.batch + (int)c->ranks - 1) / (int)c->ranks, .train = 1 };
+	struct net_bytes b;
+	struct params par;
+	struct dev *d = dev_open(c->arg['d'] ? c->arg['d'] : "cpu", &o, e);
+	size_t state, ring;
+	int r;
+
+	if (!d)
+		return -1;
+	no.batch = (no.batch + c->recipe.train.parts - 1) / c->recipe.train.parts;
+	r = net_plan(c->cfg, d, &no, &b, e);
+	dev_close(d);
+	if (r)
+		return -1;
+	params_plan(c->cfg, &par);
+	state = trainer_bytes(&par, &c->recipe.train);
+	params_free(&par);
+	ring = train_ring_bytes(c);
+	printf("#part\tbytes\nparameters\t%zu\ngradients\t%zu\noptimiser\t%zu\nactivations\t%zu\n"
+	    "workspace\t%zu\nloader\t%zu\ntotal\t%zu\n", b.params, b.grads, state, b.arena, b.workspace,
+	    ring, b.total + state + ring);
+	c->planned = 1;
+	return 0;
+}
+
+int
+train_prepare(struct train_cmd *c, struct err *e)
+{
+	struct params par;
+	const char *steps;
+
+	c->dir = c->arg['o'] ? c->arg['o'] : "run";
+	demo_defaults(c);
+	c->usage = 1;
+	if (numbers(c, e))
+		return -1;
+	c->usage = 0;
+	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) || open_cfg(c, e) ||
+	    open_data(c, e) || check_classes(c, e))
+		return -1;
+	recipe_length(&c->recipe, shard_count(c->train));
+	steps = settings_str(&c->set, "steps");
+	if (!c->resume) {
+		c->from.seed = c->seed;
+		c->from.best = -1;
+		c->from.best_step = -1;
+		c->from.samples = (uint64_t)shard_count(c->train);
+		c->from.batch = c->recipe.batch;
+		c->from.data = xstrdup(shard_uuid(c->train));
+		c->from.loss = xstrdup(loss_name(c->recipe.train.loss.kind));
+		c->from.cfg = xstrdup(c->cfg->text);
+	}
+	c->options = options_text(c);
+	c->threads = settings_given(&c->set, "threads") ? (int)settings_int(&c->set, "threads") :
+	    cores() / (int)c->ranks;
+	c->threads = c->threads < 1 ? 1 : c->threads;
+	if (c->resume && c->threads != c->from.threads)
+		warn("%d compute threads, the run was started with %d: sums may round differently",
+		    c->threads, c->from.threads);
+	if (steps && atol(steps) < c->from.step)
+		warn("-O steps=%s: the run is at step %ld already", steps, c->from.step);
+	params_plan(c->cfg, &par);
+	c->exchange = par.ntrain;
+	params_free(&par);
+	return settings_int(&c->set, "plan") ? print_plan(c, e) : 0;
+}
+
+void
+train_close(struct train_cmd *c)
+{
+	shard_close(c->train);
+	shard_close(c->val);
+	cfg_close(c->cfg);
+	checkpoint_free(&c->from);
+	settings_close(&c->set);
+	free(c->options);
+}
