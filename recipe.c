@@ -195,17 +195,44 @@ recipe_length(struct recipe *r, long samples)
 
 /* darknet counts the update of the first batch as iteration 1. */
 double
-recipe_lr(const struct recipe *r, long step)
+recipe_lr(const struct recipe *r, uint64_t seed, long step)
 {
 	long b = step + 1;
 	double f;
 
 	if (r->net.policy != LR_COSINE || b < r->net.burn_in)
-		return schedule_lr(&r->net, 0, b);
+		return schedule_lr(&r->net, seed, b);
 	f = (double)(b - r->net.burn_in) / (double)(r->steps > r->net.burn_in ?
 	    r->steps - r->net.burn_in : 1);
 	f = f > 1 ? 1 : f;
 	return r->net.lr * (r->lr_final + (1 - r->lr_final) * (1 + cos(3.14159265358979323846 * f)) / 2);
+}
+
+double
+recipe_momentum(const struct recipe *r, long step)
+{
+	(void)step;
+	return r->net.momentum;
+}
+
+void
+recipe_prior(const struct cfg *c, const struct params *p, struct weights *w)
+{
+	int head[MAX_HEADS], n = cfg_heads(c, head, MAX_HEADS);
+
+	for (int i = 0; i < n; i++) {
+		const struct def_yolo *d = &c->l[head[i]].u.yolo;
+		const struct param *b = params_find(p, head[i] - 1, P_BIAS);
+		double stride = (double)c->l[0].in_w / c->l[head[i]].w, cells = 640 / stride * 640 / stride;
+
+		for (int a = 0; b && a < d->nmask; a++) {
+			float *bias = w->train + b->off + a * (d->classes + 5);
+
+			bias[4] += (float)log(8 / cells);	/* about 8 objects in a picture of 640 */
+			for (int k = 0; k < d->classes; k++)
+				bias[5 + k] += (float)log(.6 / (d->classes - .99));
+		}
+	}
 }
 
 /* One line of a cfg: does it set this key? */

@@ -349,7 +349,7 @@ print_plan(struct train_cmd *c, struct err *e)
 	struct net_opts no = { .batch = (c->recipe.batch + (int)c->ranks - 1) / (int)c->ranks, .train = 1 };
 	struct net_bytes b;
 	struct params par;
-	struct dev *d = dev_open(c->arg['d'] ? c->arg['d'] : "cpu", &o, e);
+	struct dev *d = train_device(c, 0, &o, e);
 	size_t state, ring;
 	int r;
 
@@ -374,7 +374,6 @@ print_plan(struct train_cmd *c, struct err *e)
 int
 train_prepare(struct train_cmd *c, struct err *e)
 {
-	struct params par;
 	const char *steps;
 
 	c->dir = c->arg['o'] ? c->arg['o'] : "run";
@@ -407,9 +406,6 @@ train_prepare(struct train_cmd *c, struct err *e)
 		    c->threads, c->from.threads);
 	if (steps && atol(steps) < c->from.step)
 		warn("-O steps=%s: the run is at step %ld already", steps, c->from.step);
-	params_plan(c->cfg, &par);
-	c->exchange = par.ntrain;
-	params_free(&par);
 	return settings_int(&c->set, "plan") ? print_plan(c, e) : 0;
 }
 

@@ -64,6 +64,7 @@ int
 main(int argc, char **argv)
 {
 	struct train_cmd c = { .ranks = 1 };
+	struct world w;
 	struct err e = { "" };
 	int status;
 
@@ -76,13 +77,14 @@ main(int argc, char **argv)
 		train_close(&c);
 		return 0;
 	}
-	if (sync_fork((int)c.ranks, c.exchange, &status, &e) < 0) {
-		if (e.msg[0])
-			warn("%s", e.msg);
+	if (world_find(&w, &e) < 0)
+		die(1, "%s", e.msg);
+	if (w.size == 1 && sync_fork(&w, (int)c.ranks, &status) < 0) {
 		train_close(&c);
 		return status;
 	}
-	status = train_rank(&c, &e);
+	c.ranks = w.size;
+	status = train_rank(&c, &w, &e);
 	if (status == 1)
 		warn("%s", e.msg);
 	train_close(&c);

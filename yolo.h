@@ -331,6 +331,7 @@ struct loader_opts {
 	int rank, ranks;
 	int w, h;			/* network input */
 	int threads;
+	long total;			/* samples of the whole run, 0: steps * batch (the last is whole) */
 	int in_order;			/* validation: sample t is record t, one pass */
 	int max_truth;			/* per image, 0: all */
 	struct augment aug;
@@ -830,7 +831,10 @@ struct recipe {
 int recipe_make(struct recipe *, const struct cfg *, const char *loss, const char *aug, int batch,
     double epochs, const struct settings *, struct err *);
 void recipe_length(struct recipe *, long samples);	/* steps from epochs and the data's size */
-double recipe_lr(const struct recipe *, long step);	/* step from 0 */
+double recipe_lr(const struct recipe *, uint64_t seed, long step);	/* step from 0 */
+double recipe_momentum(const struct recipe *, long step);
+/* Biases of the heads at the odds of finding nothing: few cells hold an object. */
+void recipe_prior(const struct cfg *, const struct params *, struct weights *);
 /* The cfg as text that a plain detector decodes rightly: our ciou loss means new_coords. */
 char *recipe_cfg_text(const struct cfg *, enum loss_kind);
 
@@ -851,6 +855,19 @@ int checkpoint_save(const char *path, const struct cfg *, const struct params *,
 /* Only the metadata; the tensors come by weights_load. */
 int checkpoint_read(const char *path, struct checkpoint *, struct err *);
 
+/* ---- validate.c: AP in the middle of a run ------------------------------------------------- */
+
+enum { VAL_COLS = 16 };		/* COCO's twelve, P R F1 thr */
+struct val_result { double col[VAL_COLS]; };
+struct validator;
+struct validator *validator_open(struct dev *, const struct cfg *, struct shard *, int batch,
+    int threads, enum loss_kind, struct err *);
+void validator_close(struct validator *);
+/* Detect on the whole shard with these parameters (device memory) and score.  The values pass
+ * through the text that yolo-detect prints, so the result is that of the pipe to the last digit. */
+int validator_run(struct validator *, const float *train, const float *stat, struct sync *,
+    struct val_result *, struct err *);
+
 /* ---- trainprep.c, trainrun.c: yolo-train's two halves ------------------------------------- */
 
 struct train_cmd {
@@ -869,13 +886,15 @@ struct train_cmd {
 	char *options;			/* for the checkpoint */
 	struct shard *train, *val;	/* val NULL: no validation */
 	int threads;			/* compute threads of a rank */
-	size_t exchange;		/* floats that ranks exchange at once */
 };
 /* Options, resume, data (packed into the run's folder unless it is a shard), cfg and recipe.
  * Starts no thread and touches no device. */
 int train_prepare(struct train_cmd *, struct err *);
 /* The training of one rank: exit status 0, 1 (message in err), 130, 143. */
-int train_rank(struct train_cmd *, struct err *);
+int train_rank(struct train_cmd *, const struct world *, struct err *);
+size_t train_ring_bytes(const struct train_cmd *);	/* what the loader takes */
+/* The device of a rank: -d, one of a list, or the best there is. */
+struct dev *train_device(const struct train_cmd *, int rank, const struct dev_opts *, struct err *);
 void train_close(struct train_cmd *);
 
 #ifdef __cplusplus
