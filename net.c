@@ -80,7 +80,7 @@ net_lap(struct net *net, double since, int i, int what)
 	net->dev->ops->sync(net->dev);
 	t = now();
 	if (i >= 0)
-		net->time[3 * i + what] += t - since;
+		net->time[NET_LAPS * i + what] += t - since;
 	return t;
 }
 

@@ -85,12 +85,12 @@ conv_backward(struct net *net, int i, float *dz)
 		o->bias_act_back(net->dev, u ? u : net_out(net, i), dz, net_rows(net, l), l->c,
 		    before_head(net, i) ? ACT_LINEAR : l->u.conv.act, net_param(net, net->grad, i, P_BIAS),
 		    net->ws);
-	t = net_lap(net, t, i, 0);
+	t = net_lap(net, t, i, LAP_OTHER);
 	o->wgrad(net->dev, &s, net_out(net, i - 1), dz, net_param(net, net->grad, i, P_WEIGHT), net->ws);
-	t = net_lap(net, t, i, 2);
+	t = net_lap(net, t, i, LAP_WGRAD);
 	if ((dx = contribute(net, i - 1, 1, &add)))
 		o->dgrad(net->dev, &s, dz, net_param(net, net->train, i, P_WEIGHT), dx, add, net->ws);
-	net_lap(net, t, i, 1);
+	net_lap(net, t, i, LAP_DGRAD);
 }
 
 static void
@@ -181,15 +181,21 @@ layer_backward(struct net *net, int i)
 	enum layer_type type = net->cfg->l[i].type;
 	int own = net->plan.slot[i].root == i;
 	float *dy = net_grad(net, net->plan.slot[i].root);
+	double t;
 
 	if (!dy || !net->have[net->plan.slot[i].root] || (!own && type != L_SHORTCUT))
 		return;
+	if (type == L_CONV) {
+		conv_backward(net, i, dy);
+		return;
+	}
+	t = net_lap(net, 0, -1, 0);
 	switch (type) {
-	case L_CONV: conv_backward(net, i, dy); break;
 	case L_ROUTE: case L_SHORTCUT: join_backward(net, i, dy); break;
 	case L_SCALE: case L_SAM: scale_backward(net, i, dy); break;
 	default: plain_backward(net, i, dy); break;
 	}
+	net_lap(net, t, i, LAP_OTHER);
 }
 
 /* Hand out what became final: weights from `from` up to what was handed out before. */

@@ -204,7 +204,7 @@ net_forward(struct net *net, const float *x, int n, int n_global, uint64_t t0)
 	t = net_lap(net, 0, -1, 0);
 	for (int i = 0; i < net->cfg->nl; i++) {
 		layer_forward(net, i);
-		t = net_lap(net, t, i, 0);
+		t = net_lap(net, t, i, LAP_FORWARD);
 	}
 }
 

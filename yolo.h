@@ -714,6 +714,8 @@ void netplan_free(struct net_plan *);
 struct conv_shape netplan_conv(const struct layer *, int n);
 struct pool_shape netplan_pool(const struct layer *, int n);
 
+/* What net_lap tells apart: forward, dgrad, wgrad, the rest of backward. */
+enum { LAP_FORWARD, LAP_DGRAD, LAP_WGRAD, LAP_OTHER, NET_LAPS };
 /* Called by net_backward when gradients [off, off+n) of the flat buffer are final. */
 typedef void net_bucket(void *arg, size_t off, size_t n);
 struct net {
@@ -736,7 +738,7 @@ struct net {
 	void *bucket_arg;
 	size_t bucket_floats, bucket_end;
 	struct net_bytes bytes;
-	double *time;			/* seconds per layer: [nl][3] forward, dgrad, wgrad; or NULL */
+	double *time;			/* seconds per layer, [nl][NET_LAPS]; NULL: not timed */
 };
 /* Plan only: the bytes that net_open would take. */
 int net_plan(struct cfg *, struct dev *, const struct net_opts *, struct net_bytes *,
@@ -854,6 +856,10 @@ int checkpoint_save(const char *path, const struct cfg *, const struct params *,
     const struct weights *, const struct checkpoint *, struct err *);
 /* Only the metadata; the tensors come by weights_load. */
 int checkpoint_read(const char *path, struct checkpoint *, struct err *);
+
+/* ---- bench*.c: the subcommands of yolo-bench ------------------------------------------------ */
+
+int bench_step(int argc, char **argv);	/* exit status */
 
 /* ---- validate.c: AP in the middle of a run ------------------------------------------------- */
 

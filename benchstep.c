@@ -1,0 +1,303 @@
+/* benchstep.c -- yolo-bench step: how near a training step comes to the machine's GEMM rate.
+ *
+ * The ceiling is measured in the same run, before and after the steps: the best of two square-ish
+ * matrix products.  Work is counted as 2 x multiply-adds of the convolutions, three times the
+ * forward pass less the first layer's gradient of its input, whatever kernels are used. */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "yolo.h"
+
+static const struct setting settings[] = {
+	{ "exact", "0", "0|1", "plain kernels only" },
+	{ "loss", NULL, "text", "loss flavour (by the cfg's keys)" },
+	{ "n", "5", "int 1..100000", "steps that are timed; the median counts" },
+	{ "threads", NULL, "int 1..1024", "compute threads" },
+	{ "truths", "8", "int 0..1000", "synthetic objects in a picture" },
+	{ "warmup", "1", "int 0..1000", "steps before that" },
+	{ NULL, NULL, NULL, NULL }
+};
+
+struct bench {
+	const char *arg[128];
+	int layers;
+	struct settings set;
+	struct cfg *cfg;
+	struct recipe recipe;
+	struct dev *dev;
+	struct net *net;
+	struct trainer *t;
+	struct loader *loader;
+	struct shard *shard;
+	struct batch fake;
+	double peak, wait, before_mb;
+	long steps;
+};
+
+static int
+by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double
+rss_mb(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long all, resident = 0;
+
+	if (f && fscanf(f, "%ld %ld", &all, &resident) != 2)
+		resident = 0;
+	if (f)
+		fclose(f);
+	return resident * 4096 / 1e6;
+}
+
+/* One product, GFLOP/s, best of a few. */
+static double
+gemm_rate(struct dev *d, int m, int n, int k)
+{
+	float *a = (float *)d->ops->alloc(d, sizeof(float) * (size_t)m * (size_t)k);
+	float *b = (float *)d->ops->alloc(d, sizeof(float) * (size_t)k * (size_t)n);
+	float *c = (float *)d->ops->alloc(d, sizeof(float) * (size_t)m * (size_t)n);
+	struct gemm g = { 0, 0, m, n, k, 1, a, k, b, n, 0, c, n };
+	double best = 0;
+
+	if (a && b && c) {
+		d->ops->zero(d, a, sizeof(float) * (size_t)m * (size_t)k);
+		d->ops->zero(d, b, sizeof(float) * (size_t)k * (size_t)n);
+		for (int i = 0; i < 5; i++) {
+			double t = now(), rate;
+
+			d->ops->gemm(d, &g);
+			d->ops->sync(d);
+			rate = 2. * m * n * k / (now() - t) / 1e9;
+			if (i && rate > best)
+				best = rate;
+		}
+	}
+	d->ops->free(d, a);
+	d->ops->free(d, b);
+	d->ops->free(d, c);
+	return best;
+}
+
+static void
+measure_peak(struct bench *b)
+{
+	double p = gemm_rate(b->dev, 2048, 2048, 2048), q = gemm_rate(b->dev, 5408, 1024, 4608);
+
+	p = p > q ? p : q;
+	b->peak = p > b->peak ? p : b->peak;
+}
+
+static double
+layer_flops(const struct bench *b, int i)
+{
+	return cfg_flops(b->cfg, i) * (i ? 3 : 2);
+}
+
+static void
+fake_batch(struct bench *b)
+{
+	const struct layer *l = &b->cfg->l[0];
+	int per = (int)settings_int(&b->set, "truths"), n = b->recipe.batch;
+	size_t floats = (size_t)n * (size_t)l->in_w * (size_t)l->in_h * (size_t)l->in_c;
+	uint32_t x = 1;
+
+	b->fake = (struct batch){ .n = n, .n_global = n, .w = l->in_w, .h = l->in_h };
+	b->fake.x = (float *)xmalloc(floats * sizeof(float));
+	for (size_t i = 0; i < floats; i++)
+		b->fake.x[i] = (float)((x = x * 1664525 + 1013904223) >> 8) / 16777216;
+	b->fake.truth = (struct truth *)xcalloc((size_t)(n * per) + 1, sizeof(struct truth));
+	for (int i = 0; i < n * per; i++) {
+		struct truth t = { (float)(i / per), 0, .1f + .8f * (float)(i % per) / (float)per,
+			.1f + .8f * (float)(i * 7 % per) / (float)per, .1f, .15f };
+
+		b->fake.truth[b->fake.ntruth++] = t;
+	}
+}
+
+static int
+open_bench(struct bench *b, char **in, int nin, struct err *e)
+{
+	struct dev_opts o = { .threads = settings_given(&b->set, "threads") ?
+		(int)settings_int(&b->set, "threads") : cores(), .exact = (int)settings_int(&b->set,
+		"exact"), .tf32 = b->arg['p'] && !strcmp(b->arg['p'], "tf32") };
+	struct net_opts no = { .train = 1, .bn_momentum = .1f };
+	struct settings none;
+	int w, h, bad;
+
+	if (!(b->cfg = cfg_read(b->arg['c'] ? b->arg['c'] : "cfg/yolov3-tiny.cfg", e)))
+		return -1;
+	if (b->arg['s'] && (num_side(b->arg['s'], &w, &h) ? err_set(e, "-s %s: want a side such as 416",
+	    b->arg['s']) : cfg_resize(b->cfg, w, h, e)))
+		return -1;
+	settings_open(&none, train_settings);
+	bad = recipe_make(&b->recipe, b->cfg, settings_str(&b->set, "loss"), NULL,
+	    b->arg['b'] ? atoi(b->arg['b']) : 8, 0, &none, e);
+	settings_close(&none);
+	if (bad)
+		return -1;
+	b->recipe.train.parts = 1;
+	no.batch = b->recipe.batch;
+	b->before_mb = rss_mb();
+	if (!(b->dev = dev_open(b->arg['d'], &o, e)) || !(b->net = net_open(b->dev, b->cfg, &no, e)) ||
+	    !(b->t = trainer_open(b->net, NULL, &b->recipe.train, e)))
+		return -1;
+	if (nin && !(b->shard = shard_open(in[0], e)))
+		return -1;
+	return 0;
+}
+
+static int
+load_weights(struct bench *b, struct err *e)
+{
+	struct weights w = { 0 };
+	struct loader_opts lo = { .batch = b->recipe.batch, .ranks = 1, .w = b->cfg->l[0].in_w,
+		.h = b->cfg->l[0].in_h, .threads = b->arg['j'] ? atoi(b->arg['j']) : 2,
+		.aug = b->recipe.aug };
+
+	weights_init(b->cfg, &b->net->par, 0, &w);
+	trainer_put(b->t, &w);
+	weights_free(&w);
+	if (b->shard)
+		return (b->loader = loader_open(b->shard, &lo, 0, b->steps, e)) ? 0 : -1;
+	fake_batch(b);
+	return 0;
+}
+
+static int
+step(struct bench *b, double *seconds, struct err *e)
+{
+	struct batch *batch = b->loader ? loader_next(b->loader, e) : &b->fake;
+	struct step_result r;
+	double t = now();
+	int bad;
+
+	if (!batch)
+		return -1;
+	bad = trainer_step(b->t, batch, 1e-6, 1e-6, .9, &r, e);
+	b->dev->ops->sync(b->dev);
+	*seconds = now() - t + batch->wait;
+	b->wait = batch->wait;
+	if (b->loader)
+		loader_free(b->loader, batch);
+	return bad;
+}
+
+static void
+print_layers(const struct bench *b, int n)
+{
+	for (int i = 0; i < b->cfg->nl; i++) {
+		const double *t = b->net->time + NET_LAPS * i;
+		double all = 0, work = layer_flops(b, i) * b->recipe.batch / 1e9;
+
+		for (int k = 0; k < NET_LAPS; k++)
+			all += t[k] / n;
+		printf("%d\t%s\t%dx%dx%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.4g\t%.3f\n", i,
+		    layer_name(b->cfg->l[i].type), b->cfg->l[i].w, b->cfg->l[i].h, b->cfg->l[i].c, all * 1e3,
+		    t[0] / n * 1e3, t[1] / n * 1e3, t[2] / n * 1e3, t[3] / n * 1e3, work / all,
+		    work / all / b->peak);
+	}
+}
+
+static void
+print_step(struct bench *b, double *t, double wait, int n)
+{
+	double flops = 0, median, sum = 0;
+	struct rusage u;
+
+	for (int i = 0; i < n; i++)
+		sum += t[i];
+	qsort(t, (size_t)n, sizeof *t, by_value);
+	median = t[n / 2];
+	for (int i = 0; i < b->cfg->nl; i++)
+		flops += layer_flops(b, i);
+	flops *= b->recipe.batch / 1e9;
+	getrusage(RUSAGE_SELF, &u);
+	printf("#cfg\tdevice\tprecision\tsize\tbatch\tranks\tstep_ms\timg_s\tgflops\tgemm_peak\tshare"
+	    "\twait_share\tmem_mb\tplan_mb\tthreads\n");
+	printf("%s\t%s\t%s\t%dx%d\t%d\t1\t%.2f\t%.3f\t%.2f\t%.2f\t%.4f\t%.4f\t%.1f\t%.1f\t%d\n",
+	    path_base(b->cfg->path), b->dev->name, b->dev->tf32 ? "tf32" : "fp32", b->cfg->l[0].in_w,
+	    b->cfg->l[0].in_h, b->recipe.batch, median * 1e3, b->recipe.batch / median, flops / median,
+	    b->peak, flops / median / b->peak, wait / sum, u.ru_maxrss * 1024 / 1e6 - b->before_mb,
+	    (b->net->bytes.total + trainer_bytes(&b->net->par, &b->recipe.train)) / 1e6, b->dev->threads);
+}
+
+static int
+run(struct bench *b, struct err *e)
+{
+	int n = (int)settings_int(&b->set, "n"), warm = (int)settings_int(&b->set, "warmup");
+	double *t = (double *)xcalloc((size_t)n, sizeof *t), ignore, wait = 0;
+	int bad = 0;
+
+	measure_peak(b);
+	for (int i = 0; i < warm && !bad; i++)
+		bad = step(b, &ignore, e);
+	for (int i = 0; i < n && !bad; i++) {
+		progress("step %d of %d", i + 1, n);
+		bad = step(b, &t[i], e);
+		wait += b->wait;
+	}
+	progress_end();
+	measure_peak(b);
+	if (!bad)
+		print_step(b, t, wait, n);
+	if (!bad && b->layers) {	/* apart: waiting after each layer costs a little */
+		b->net->time = (double *)xcalloc(NET_LAPS * (size_t)b->cfg->nl, sizeof(double));
+		for (int i = 0; i < n && !bad; i++)
+			bad = step(b, &ignore, e);
+		if (!bad) {
+			printf("#layer\ttype\toutput\tms\tforward\tdgrad\twgrad\tother\tgflops\tshare\n");
+			print_layers(b, n);
+		}
+		free(b->net->time);
+		b->net->time = NULL;
+	}
+	free(t);
+	return bad;
+}
+
+int
+bench_step(int argc, char **argv)
+{
+	struct bench b = { 0 };
+	struct err e = { "" };
+	int opt, bad;
+
+	settings_open(&b.set, settings);
+	while ((opt = getopt(argc, argv, "b:Cc:d:j:O:p:qs:")) >= 0)
+		switch (opt) {
+		case 'C': b.layers = 1; break;
+		case 'q': quiet = 1; break;
+		case '?': return 2;
+		case 'O':
+			if (!strcmp(optarg, "help")) {
+				settings_help(&b.set, stdout);
+				return 0;
+			}
+			if (settings_set(&b.set, optarg, &e))
+				die(2, "%s", e.msg);
+			break;
+		default: b.arg[opt] = optarg; break;
+		}
+	b.steps = settings_int(&b.set, "n") * (b.layers ? 2 : 1) + settings_int(&b.set, "warmup");
+	bad = open_bench(&b, argv + optind, argc - optind, &e) || load_weights(&b, &e) || run(&b, &e);
+	if (bad)
+		warn("%s", e.msg);
+	loader_close(b.loader);
+	shard_close(b.shard);
+	trainer_close(b.t);
+	net_close(b.net);
+	dev_close(b.dev);
+	cfg_close(b.cfg);
+	free(b.fake.x);
+	free(b.fake.truth);
+	settings_close(&b.set);
+	return bad ? 1 : 0;
+}
