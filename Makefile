@@ -15,6 +15,7 @@ WEIGHTS =
 
 all: default
 config.mk: probe.sh
+	sh tools/deps
 	CC='$(CC)' sh probe.sh >$@ || { rm -f $@; false; }
 include config.mk
 
@@ -91,7 +92,19 @@ install: default
 	cp man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	cp man/*.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	cp cfg/*.cfg $(DESTDIR)$(PREFIX)/share/yolo/cfg
-demo-data: ;
-.PHONY: all default check golden clean install demo-data
+
+# The set that plain ./yolo-train trains on: drawn, not downloaded.
+demo-data: data/demo.shard data/demo-val.shard
+data/demo.shard: tools/yolo-synth yolo-prep
+	tools/yolo-synth -q -n 1200 -S 1 -o data/demo
+	./yolo-prep -q -n data/demo/names -o $@ data/demo/images
+data/demo-val.shard: tools/yolo-synth yolo-prep
+	tools/yolo-synth -q -n 160 -S 2 -o data/demo-val
+	./yolo-prep -q -n data/demo-val/names -o $@ data/demo-val/images
+demo: default
+	sh tools/demo
+fuzz:
+	sh test/fuzz/run.sh
+.PHONY: all default check golden clean install demo-data demo fuzz
 .SECONDARY:
 -include $(wildcard *.d tools/*.d test/*.d)
