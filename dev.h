@@ -5,14 +5,19 @@
  *
  *	EACH (i, n)		n independent items; any thread takes any item
  *	EACH2 (y, m, x, n)	m * n of them; on the CPU x is the inner loop
+ *	FOLD (y, m, t, lo, hi, x, n)	m * n of them, each of which takes the steps t = lo..hi-1 in
+ *				order (lo and hi may depend on y), so its sum stands in memory; on the
+ *				CPU x is the inner loop all the same
  *	ROWS (r, n)		n rows, a block of threads to each, and in it
  *	LANES (j, m)		the m items of the row, shared out among the threads
  *
  * On the CPU a block is one thread: LANES is a plain loop, row_sum() is the identity, LEAD is
  * always true and SYNC is nothing.  A kernel that is right for every block size is right on both.
  * Host code of a module starts kernels with RUN (d, kernel, n, arguments) or RUNROWS, in the order
- * of the device's stream, and shares chunks of host work with TASKS (i, n): on the CPU each thread
+ * of the device's stream, and shares chunks of host work with TASKS (d, i, n): on the CPU each thread
  * takes chunks and loops inside it run alone, on CUDA the chunks are queued one after another.
+ * TASK_FLOATS is the workspace that one task should fill, TASK_CUTS into how many pieces to cut
+ * what would be one task: neither knows the number of threads, so neither do the results.
  *
  * Indices are int: a 64-bit division is slow on a GPU.  net.c refuses a tensor of more than
  * INT_MAX numbers. */
@@ -66,8 +71,8 @@ row_sum(double x)			/* the same sum in every thread of the block */
 #define KERNEL static void
 #define DEVICE static inline
 #define SYNC (void)0
-#define RUN(d, k, n, ...)     k(__VA_ARGS__)
-#define RUNROWS(d, k, n, ...) k(__VA_ARGS__)
+#define RUN(d, k, n, ...)     ((void)(d), k(__VA_ARGS__))
+#define RUNROWS(d, k, n, ...) ((void)(d), k(__VA_ARGS__))
 #define row_sum(x) (x)
 #endif
 
@@ -81,19 +86,32 @@ row_sum(double x)			/* the same sum in every thread of the block */
 #define ROWS(I, N)  for (int I = blockIdx.x; I < (N); I += gridDim.x)
 #define LANES(I, N) for (int I = threadIdx.x; I < (N); I += blockDim.x)
 #define LEAD if (threadIdx.x == 0)
-#define TASKS(I, N) for (int I = 0; I < (N); I++)
+#define FOLD(Y, M, T, LO, HI, X, N) EACH2 (Y, M, X, N) for (int T = (LO); T < (HI); T++)
+#define TASKS(D, I, N) for (int I = 0; I < (N); I++)
 #define WORKER 0
+#ifdef EMU
+enum { TASK_FLOATS = 600, TASK_CUTS = 3 };
+#else
+enum { TASK_FLOATS = 1 << 24, TASK_CUTS = 1 };
+#endif
 #else
 #include <omp.h>
 #define PAR _Pragma("omp parallel for schedule(static)")
 #define EACH(I, N)  PAR for (int I = 0; I < (N); I++)
+#define INNER _Pragma("GCC ivdep")	/* items are independent: no alias checks, vectors */
 #define EACH2(Y, M, X, N) \
-	PAR for (int Y = 0; Y < (M); Y++) for (int X = 0; X < (N); X++)
+	PAR for (int Y = 0; Y < (M); Y++) INNER for (int X = 0; X < (N); X++)
+#define FOLD(Y, M, T, LO, HI, X, N) \
+	PAR for (int Y = 0; Y < (M); Y++) for (int T = (LO); T < (HI); T++) \
+		INNER for (int X = 0; X < (N); X++)
 #define ROWS(I, N)  PAR for (int I = 0; I < (N); I++)
 #define LANES(I, N) for (int I = 0; I < (N); I++)
 #define LEAD
-#define TASKS(I, N) _Pragma("omp parallel for schedule(dynamic)") for (int I = 0; I < (N); I++)
+#define PRAGMA(x) _Pragma(#x)
+#define TASKS(D, I, N) PRAGMA(omp parallel for schedule(dynamic) num_threads((D)->threads)) \
+	for (int I = 0; I < (N); I++)
 #define WORKER omp_get_thread_num()	/* which workspace a task may use */
+enum { TASK_FLOATS = 1 << 18, TASK_CUTS = 16 };
 #endif
 
 #endif

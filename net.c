@@ -215,7 +215,7 @@ fold(struct net *net)
 		float *beta = net_param(net, net->train, i, P_BIAS);
 
 		if (l->type == L_CONV && d->bn)
-			net->dev->conv->bn_fold(net->dev, net_param(net, net->train, i, P_WEIGHT),
+			net->dev->bn->fold(net->dev, net_param(net, net->train, i, P_WEIGHT),
 			    d->size * d->size * (l->in_c / d->groups), d->k, net_param(net, net->train, i, P_GAMMA),
 			    beta, net_param(net, net->stat, i, P_MEAN), net_param(net, net->stat, i, P_VAR), beta);
 	}

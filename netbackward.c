@@ -51,22 +51,22 @@ static void
 conv_bn_backward(struct net *net, int i, float *dz)
 {
 	const struct layer *l = &net->cfg->l[i];
-	const struct conv_ops *o = net->dev->conv;
+	const struct bn_ops *b = net->dev->bn;
 	int rows = net_rows(net, l), c = l->c, ranks;
 	float *y = net_at(net, net->plan.slot[i].pre), *sums = net_merge_area(net);
 	float *gamma = net_param(net, net->train, i, P_GAMMA), *beta = net_param(net, net->train, i, P_BIAS);
 	struct net_moments m = net_moments(net, i);
 
 	ranks = net->opt.syncbn && net->opt.sync ? net->opt.sync->size : 1;
-	o->bn_back_sums(net->dev, y, dz, rows, c, m.mean, m.m2, m.count, gamma, beta, l->u.conv.act,
+	b->back_sums(net->dev, y, dz, rows, c, m.mean, m.m2, m.count, gamma, beta, l->u.conv.act,
 	    sums, sums + c, net->ws);
 	/* The parameters' own gradients stay local: the all-reduce of the buckets adds them. */
 	net->dev->layer->accumulate(net->dev, c, sums, net_param(net, net->grad, i, P_GAMMA), 1);
 	net->dev->layer->accumulate(net->dev, c, sums + c, net_param(net, net->grad, i, P_BIAS), 1);
 	if (ranks > 1)
 		sum_ranks(net, sums, c);
-	o->bn_back_apply(net->dev, y, dz, rows, c, m.mean, m.m2, m.count, gamma, beta, l->u.conv.act,
-	    sums, sums + c);
+	b->back_apply(net->dev, y, dz, rows, c, m.mean, m.m2, m.count, gamma, beta, l->u.conv.act,
+	    sums, sums + c, net->ws);
 }
 
 static void
@@ -82,7 +82,7 @@ conv_backward(struct net *net, int i, float *dz)
 	if (l->u.conv.bn)
 		conv_bn_backward(net, i, dz);
 	else
-		o->bias_act_back(net->dev, u ? u : net_out(net, i), dz, net_rows(net, l), l->c,
+		net->dev->bn->bias_act_back(net->dev, u ? u : net_out(net, i), dz, net_rows(net, l), l->c,
 		    before_head(net, i) ? ACT_LINEAR : l->u.conv.act, net_param(net, net->grad, i, P_BIAS),
 		    net->ws);
 	t = net_lap(net, t, i, LAP_OTHER);

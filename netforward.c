@@ -51,7 +51,7 @@ net_merge_ranks(struct net *net, const struct layer *l, struct net_moments *m)
 	o->copy(net->dev, mine + 1 + l->c, m->m2, (size_t)l->c * sizeof *mine);
 	if (s->ops->sum(s, area, each * (size_t)s->size))
 		sync_fail(s, "batch statistics were not exchanged");
-	net->dev->conv->bn_merge(net->dev, area, s->size, l->c, area + each * (size_t)s->size);
+	net->dev->bn->merge(net->dev, area, s->size, l->c, area + each * (size_t)s->size);
 	o->copy(net->dev, m->mean, area + each * (size_t)s->size + 1, 2 * (size_t)l->c * sizeof *mine);
 }
 
@@ -61,7 +61,7 @@ static void
 conv_forward(struct net *net, int i)
 {
 	const struct layer *l = &net->cfg->l[i];
-	const struct conv_ops *o = net->dev->conv;
+	const struct bn_ops *b = net->dev->bn;
 	struct conv_shape s = netplan_conv(l, net->n);
 	float *z = net_out(net, i), *pre = net_at(net, net->plan.slot[i].pre);
 	float *u = pre ? pre : z, *w = net_param(net, net->train, i, P_WEIGHT);
@@ -69,19 +69,19 @@ conv_forward(struct net *net, int i)
 	int rows = s.n * s.oh * s.ow;
 	struct net_moments m;
 
-	o->forward(net->dev, &s, net_out(net, i - 1), w, u, net->ws);
+	net->dev->conv->forward(net->dev, &s, net_out(net, i - 1), w, u, net->ws);
 	if (!l->u.conv.bn || !net->opt.train) {
-		o->bias_act(net->dev, u, rows, s.k, beta, l->u.conv.act, z);
+		b->bias_act(net->dev, u, rows, s.k, beta, l->u.conv.act, z);
 		return;
 	}
 	m = net_moments(net, i);
-	o->bn_moments(net->dev, u, rows, s.k, m.mean, m.m2, net->ws);
+	b->moments(net->dev, u, rows, s.k, m.mean, m.m2, net->ws);
 	if (net->opt.syncbn && net->opt.sync && net->opt.sync->size > 1)
 		net_merge_ranks(net, l, &m);
-	o->bn_running(net->dev, s.k, m.mean, m.m2, m.count, net->opt.bn_momentum,
+	b->running(net->dev, s.k, m.mean, m.m2, m.count, net->opt.bn_momentum,
 	    net_param(net, net->stat, i, P_MEAN), net_param(net, net->stat, i, P_VAR));
-	o->bn_apply(net->dev, u, rows, s.k, m.mean, m.m2, m.count,
-	    net_param(net, net->train, i, P_GAMMA), beta, l->u.conv.act, z);
+	b->apply(net->dev, u, rows, s.k, m.mean, m.m2, m.count,
+	    net_param(net, net->train, i, P_GAMMA), beta, l->u.conv.act, z, net->ws);
 }
 
 static void

@@ -380,6 +380,7 @@ struct dev_ops {
 struct dev {
 	const struct dev_ops *ops;
 	const struct conv_ops *conv;
+	const struct bn_ops *bn;		/* batchnorm.cu */
 	const struct layer_ops *layer;
 	const struct loss_ops *yolo, *dark;	/* yololoss.cu, darkloss.cu */
 	const struct optim_ops *optim;
@@ -393,13 +394,23 @@ struct dev_opts { int threads, tf32, exact, deterministic; };
 /* spec: "cpu", "cuda", "cuda:1"; NULL: the best there is.  The err names the missing package. */
 struct dev *dev_open(const char *spec, const struct dev_opts *, struct err *);
 void dev_close(struct dev *);
-int dev_list(char *out, size_t len);		/* what this build and machine have, for -V */
+/* What this build and machine have, one line each, for -V; returns the number of devices. */
+int dev_list(char *out, size_t len);
+int dev_cores(void);		/* cores this process may use: affinity, quota, OMP_NUM_THREADS */
+/* For dev.c.  open fills in ops, name, stream, priv of *d; index counts devices of the kind. */
+int cpu_open(struct dev *, int index, struct err *);
+int cpu_count(struct err *);
+void cpu_describe(int index, char *out, size_t len);
+int cuda_open(struct dev *, int index, struct err *);
+int cuda_count(struct err *);	/* 0: err says what is missing */
+void cuda_describe(int index, char *out, size_t len);
 
 /* ---- conv.cu ------------------------------------------------------------------------------ */
 
 struct conv_shape { int n, h, w, c, oh, ow, k, size, stride_y, stride_x, pad, dilation, groups; };
 /* Kernels W: [size][size][c/groups][k]; group g owns filters g*k/groups onward.  ws: workspace of
- * conv->workspace() bytes.  add: add to dx instead of writing it.  wgrad always adds to dw. */
+ * conv->workspace() bytes, which do for batch-norm of the output too.  add: add to dx instead of
+ * writing it.  wgrad always adds to dw. */
 struct conv_ops {
 	size_t (*workspace)(struct dev *, const struct conv_shape *, int train);
 	void (*forward)(struct dev *, const struct conv_shape *, const float *x, const float *w,
@@ -408,29 +419,45 @@ struct conv_ops {
 	    float *dx, int add, void *ws);
 	void (*wgrad)(struct dev *, const struct conv_shape *, const float *x, const float *dy,
 	    float *dw, void *ws);
-	/* Batch-norm over rows x c (rows = n*oh*ow).  m2: sum of squared deviations from the mean
-	 * (two passes or merged chunks: exact where E[x^2]-E[x]^2 is not).  ws as above. */
-	void (*bn_moments)(struct dev *, const float *y, int rows, int c, float *mean, float *m2,
+};
+/* One way to do it.  conv.cu asks its kinds in turn which of them fits (0: not, for any direction
+ * that its function would not do right or fast) and does the rest itself. */
+enum conv_way { CONV_FORWARD, CONV_DGRAD, CONV_WGRAD };
+struct conv_kind {
+	int (*fits)(const struct dev *, const struct conv_shape *, enum conv_way);
+	struct conv_ops ops;
+};
+extern const struct conv_ops conv_cpu, conv_cuda, conv_emu;
+extern const struct conv_kind direct_cpu, direct_cuda, direct_emu;	/* convdirect.cu */
+
+/* ---- batchnorm.cu ------------------------------------------------------------------------- */
+
+struct bn_ops {
+	size_t (*workspace)(struct dev *, int rows, int c);	/* bytes for all of these */
+	/* Moments of rows x c (rows = n*oh*ow).  m2: sum of squared deviations from the mean
+	 * (two passes or merged chunks: exact where E[x^2]-E[x]^2 is not). */
+	void (*moments)(struct dev *, const float *y, int rows, int c, float *mean, float *m2,
 	    void *ws);
 	/* Merge `parts` triples (count, mean[c], m2[c]) stored at part + i*(2c+1) into one: counts
 	 * add, Chan's update in order.  out likewise (2c+1 floats). */
-	void (*bn_merge)(struct dev *, const float *part, int parts, int c, float *out);
+	void (*merge)(struct dev *, const float *part, int parts, int c, float *out);
 	/* z = act(gamma*(y-mean)*inv + beta), inv = 1/sqrt(m2/count + 1e-5). */
-	void (*bn_apply)(struct dev *, const float *y, int rows, int c, const float *mean,
-	    const float *m2, float count, const float *gamma, const float *beta, enum act, float *z);
+	void (*apply)(struct dev *, const float *y, int rows, int c, const float *mean,
+	    const float *m2, float count, const float *gamma, const float *beta, enum act, float *z,
+	    void *ws);
 	/* Sums over the rows: dbeta = sum du, dgamma = sum du*xhat, du = dz*act'(u); written. */
-	void (*bn_back_sums)(struct dev *, const float *y, const float *dz, int rows, int c,
+	void (*back_sums)(struct dev *, const float *y, const float *dz, int rows, int c,
 	    const float *mean, const float *m2, float count, const float *gamma, const float *beta,
 	    enum act, float *dgamma, float *dbeta, void *ws);
 	/* dy in place of dz, from the (all-reduced) sums and the global count. */
-	void (*bn_back_apply)(struct dev *, const float *y, float *dz, int rows, int c,
+	void (*back_apply)(struct dev *, const float *y, float *dz, int rows, int c,
 	    const float *mean, const float *m2, float count, const float *gamma, const float *beta,
-	    enum act, const float *dgamma, const float *dbeta);
+	    enum act, const float *dgamma, const float *dbeta, void *ws);
 	/* r = (1-m)*r + m*batch; variance unbiased (count-1) where count > 1. */
-	void (*bn_running)(struct dev *, int c, const float *mean, const float *m2, float count,
+	void (*running)(struct dev *, int c, const float *mean, const float *m2, float count,
 	    float m, float *run_mean, float *run_var);
 	/* w *= gamma/sqrt(var+1e-5) per filter, bias = beta - gamma*mean/sqrt(var+1e-5). */
-	void (*bn_fold)(struct dev *, float *w, int rows, int c, const float *gamma,
+	void (*fold)(struct dev *, float *w, int rows, int c, const float *gamma,
 	    const float *beta, const float *mean, const float *var, float *bias);
 	/* u += bias; z = act(u).  z may be u. */
 	void (*bias_act)(struct dev *, float *u, int rows, int c, const float *bias, enum act,
@@ -439,6 +466,7 @@ struct conv_ops {
 	void (*bias_act_back)(struct dev *, const float *u, float *dz, int rows, int c, enum act,
 	    float *dbias, void *ws);
 };
+extern const struct bn_ops bn_cpu, bn_cuda, bn_emu;
 
 /* ---- layers.cu ---------------------------------------------------------------------------- */
 
@@ -492,6 +520,7 @@ struct layer_ops {
 	    float *y);
 	void (*nchw)(struct dev *, int n, int h, int w, int c, const float *nhwc, float *nchw);
 };
+extern const struct layer_ops layers_cpu, layers_cuda, layers_emu;
 
 /* ---- yololoss.cu, darkloss.cu ------------------------------------------------------------- */
 
@@ -531,6 +560,8 @@ struct loss_ops {
 	void (*run)(struct dev *, const struct loss *, const struct truth *, int ntruth,
 	    double term[][LOSS_TERMS], void *ws);
 };
+extern const struct loss_ops yololoss_cpu, yololoss_cuda, yololoss_emu, darkloss_cpu,
+	darkloss_cuda, darkloss_emu;
 const char *loss_name(enum loss_kind);
 int loss_kind(const char *name);			/* -1: unknown */
 void loss_defaults(struct loss *, enum loss_kind);	/* gains of golden/loss */
@@ -560,6 +591,7 @@ struct optim_ops {
 	double (*sumsq)(struct dev *, size_t n, const float *g, void *ws);
 	size_t (*workspace)(size_t n);
 };
+extern const struct optim_ops optim_cpu, optim_cuda, optim_emu;
 double optim_clip(double sumsq, double max_norm);	/* the factor min(1, max/(norm + 1e-6)) */
 
 /* One update's settings, whoever made them. */

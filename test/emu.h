@@ -85,8 +85,8 @@ emu_launch(const F &f)
 #define KERNEL static void
 #define DEVICE static inline
 #define SYNC emu_sync()
-#define RUN(d, k, n, ...)     emu_launch([&] { k(__VA_ARGS__); })
-#define RUNROWS(d, k, n, ...) emu_launch([&] { k(__VA_ARGS__); })
+#define RUN(d, k, n, ...)     ((void)(d), emu_launch([&] { k(__VA_ARGS__); }))
+#define RUNROWS(d, k, n, ...) ((void)(d), emu_launch([&] { k(__VA_ARGS__); }))
 
 static double
 row_sum(double x)

@@ -1,0 +1,300 @@
+/* batchnorm.cu -- batch-norm, bias and activation over rows x c tensors, each pass fused.
+ *
+ * Column sums are taken in strips of rows whose number depends on c alone, then over the strips in
+ * order and in double: they depend on neither threads nor scheduling.  Moments are taken of the
+ * differences to the strip's first row, so that one pass does and a large mean cancels nothing,
+ * and merged with the deviations of the strips' means.
+ *
+ * Biased variance m2 / count normalises, eps stands inside the root; du = dz * act'(u) with
+ * u = gamma * xhat + beta, computed again from y, so that only y is kept. */
+#include "yolo.h"
+#include "dev.h"
+#include "fn.h"
+
+#define EPS 1e-5f
+enum { STRIP = 1 << 15 };	/* numbers in a strip, about */
+
+/* A loop with the commonest activations as constants, so that the compiler sees no switch. */
+#define BY_ACT(a, ...) do { \
+	if ((a) == ACT_LEAKY) { \
+		const enum act act = ACT_LEAKY; \
+		__VA_ARGS__ \
+	} else if ((a) == ACT_LINEAR) { \
+		const enum act act = ACT_LINEAR; \
+		__VA_ARGS__ \
+	} else { \
+		const enum act act = (a); \
+		__VA_ARGS__ \
+	} \
+	} while (0)
+
+static int
+strip_rows(int c)
+{
+	return STRIP / c > 8 ? STRIP / c : 8;
+}
+
+static int
+strips(int rows, int c)
+{
+	return (rows + strip_rows(c) - 1) / strip_rows(c);
+}
+
+DEVICE int
+least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* Of a strip, by p: the sums of d and d*d, d = y less the strip's first row. */
+KERNEL
+moments_strip_k(const float *y, int rows, int c, int each, int parts, float *sum, float *sq)
+{
+	FOLD (p, parts, r, p * each, least(rows, p * each + each), i, c) {
+		float d = y[r * c + i] - y[p * each * c + i];
+
+		sum[p * c + i] = r == p * each ? d : sum[p * c + i] + d;
+		sq[p * c + i] = r == p * each ? d * d : sq[p * c + i] + d * d;
+	}
+}
+
+KERNEL
+moments_k(const float *y, int rows, int c, int each, int parts, const float *sum, const float *sq,
+    float *mean, float *m2)
+{
+	EACH (i, c) {
+		double s = 0, q = 0, k = y[i];
+
+		for (int p = 0; p < parts; p++)
+			s += sum[p * c + i] + least(rows - p * each, each) * (y[p * each * c + i] - k);
+		s /= rows;				/* the mean, less the first row of all */
+		for (int p = 0; p < parts; p++) {
+			double n = least(rows - p * each, each), in = sum[p * c + i] / n;
+			double d = in + (y[p * each * c + i] - k) - s;
+
+			q += sq[p * c + i] - n * in * in + n * d * d;
+		}
+		mean[i] = (float)(k + s);
+		m2[i] = q > 0 ? (float)q : q == q ? 0 : (float)q;
+	}
+}
+
+static void
+moments(struct dev *d, const float *y, int rows, int c, float *mean, float *m2, void *ws)
+{
+	int each = strip_rows(c), parts = strips(rows, c);
+	float *sum = (float *)ws, *sq = sum + (size_t)parts * (size_t)c;
+
+	RUN(d, moments_strip_k, parts * c, y, rows, c, each, parts, sum, sq);
+	RUN(d, moments_k, c, y, rows, c, each, parts, sum, sq, mean, m2);
+}
+
+KERNEL
+merge_k(const float *part, int parts, int c, float *out)
+{
+	EACH (i, c) {
+		double n = 0, mean = 0, m2 = 0;
+
+		for (int p = 0; p < parts; p++) {
+			const float *from = part + p * (2 * c + 1);
+			double add = from[0], d = from[1 + i] - mean;
+
+			if (add <= 0)
+				continue;
+			mean += d * add / (n + add);
+			m2 += from[1 + c + i] + d * d * n * add / (n + add);
+			n += add;
+		}
+		out[1 + i] = (float)mean;
+		out[1 + c + i] = (float)m2;
+		if (!i)
+			out[0] = (float)n;
+	}
+}
+
+static void
+merge(struct dev *d, const float *part, int parts, int c, float *out)
+{
+	RUN(d, merge_k, c, part, parts, c, out);
+}
+
+KERNEL
+inv_k(const float *m2, float count, int c, float *inv)
+{
+	EACH (i, c)
+		inv[i] = 1 / sqrtf(m2[i] / count + EPS);
+}
+
+KERNEL
+apply_k(const float *y, int rows, int c, const float *mean, const float *inv, const float *gamma,
+    const float *beta, enum act a, float *z)
+{
+	BY_ACT(a, EACH2 (r, rows, i, c)
+		z[r * c + i] = fn_act(act, gamma[i] * inv[i] * (y[r * c + i] - mean[i]) + beta[i]););
+}
+
+static void
+apply(struct dev *d, const float *y, int rows, int c, const float *mean, const float *m2, float count,
+    const float *gamma, const float *beta, enum act a, float *z, void *ws)
+{
+	float *inv = (float *)ws;
+
+	RUN(d, inv_k, c, m2, count, c, inv);
+	RUN(d, apply_k, rows * c, y, rows, c, mean, inv, gamma, beta, a, z);
+}
+
+/* db[p][c] and dg[p][c] of a strip, by p. */
+KERNEL
+back_strip_k(const float *y, const float *dz, int rows, int c, int each, int parts, const float *mean,
+    const float *inv, const float *gamma, const float *beta, enum act a, float *db, float *dg)
+{
+	BY_ACT(a, FOLD (p, parts, r, p * each, least(rows, p * each + each), i, c) {
+		float xhat = (y[r * c + i] - mean[i]) * inv[i];
+		float du = dz[r * c + i] * fn_slope(act, gamma[i] * xhat + beta[i]);
+
+		db[p * c + i] = r == p * each ? du : db[p * c + i] + du;
+		dg[p * c + i] = r == p * each ? du * xhat : dg[p * c + i] + du * xhat;
+	});
+}
+
+KERNEL
+add_strips_k(const float *part, int parts, int c, int add, float *sum)
+{
+	EACH (i, c) {
+		double s = add ? sum[i] : 0;
+
+		for (int p = 0; p < parts; p++)
+			s += part[p * c + i];
+		sum[i] = (float)s;
+	}
+}
+
+static void
+back_sums(struct dev *d, const float *y, const float *dz, int rows, int c, const float *mean,
+    const float *m2, float count, const float *gamma, const float *beta, enum act a, float *dgamma,
+    float *dbeta, void *ws)
+{
+	int each = strip_rows(c), parts = strips(rows, c);
+	float *inv = (float *)ws, *db = inv + c, *dg = db + (size_t)parts * (size_t)c;
+
+	RUN(d, inv_k, c, m2, count, c, inv);
+	RUN(d, back_strip_k, parts * c, y, dz, rows, c, each, parts, mean, inv, gamma, beta, a, db, dg);
+	RUN(d, add_strips_k, c, db, parts, c, 0, dbeta);
+	RUN(d, add_strips_k, c, dg, parts, c, 0, dgamma);
+}
+
+KERNEL
+back_apply_k(const float *y, float *dz, int rows, int c, const float *mean, const float *inv,
+    const float *gamma, const float *beta, enum act a, float one, const float *dgamma,
+    const float *dbeta)
+{
+	BY_ACT(a, EACH2 (r, rows, i, c) {
+		float xhat = (y[r * c + i] - mean[i]) * inv[i];
+		float du = dz[r * c + i] * fn_slope(act, gamma[i] * xhat + beta[i]);
+
+		dz[r * c + i] = gamma[i] * inv[i] * (du - one * dbeta[i] - xhat * (one * dgamma[i]));
+	});
+}
+
+static void
+back_apply(struct dev *d, const float *y, float *dz, int rows, int c, const float *mean,
+    const float *m2, float count, const float *gamma, const float *beta, enum act a,
+    const float *dgamma, const float *dbeta, void *ws)
+{
+	float *inv = (float *)ws;
+
+	RUN(d, inv_k, c, m2, count, c, inv);
+	RUN(d, back_apply_k, rows * c, y, dz, rows, c, mean, inv, gamma, beta, a, 1 / count, dgamma,
+	    dbeta);
+}
+
+KERNEL
+running_k(int c, const float *mean, const float *m2, float count, float m, float *run_mean,
+    float *run_var)
+{
+	EACH (i, c) {
+		float var = m2[i] / (count > 1 ? count - 1 : 1);
+
+		run_mean[i] = (1 - m) * run_mean[i] + m * mean[i];
+		run_var[i] = (1 - m) * run_var[i] + m * var;
+	}
+}
+
+static void
+running(struct dev *d, int c, const float *mean, const float *m2, float count, float m,
+    float *run_mean, float *run_var)
+{
+	RUN(d, running_k, c, c, mean, m2, count, m, run_mean, run_var);
+}
+
+KERNEL
+fold_k(float *w, int rows, int c, const float *gamma, const float *var)
+{
+	EACH2 (r, rows, i, c)
+		w[r * c + i] *= gamma[i] / sqrtf(var[i] + EPS);
+}
+
+KERNEL
+fold_bias_k(int c, const float *gamma, const float *beta, const float *mean, const float *var,
+    float *bias)
+{
+	EACH (i, c)
+		bias[i] = beta[i] - mean[i] * (gamma[i] / sqrtf(var[i] + EPS));
+}
+
+static void
+fold(struct dev *d, float *w, int rows, int c, const float *gamma, const float *beta,
+    const float *mean, const float *var, float *bias)
+{
+	RUN(d, fold_k, rows * c, w, rows, c, gamma, var);
+	RUN(d, fold_bias_k, c, c, gamma, beta, mean, var, bias);
+}
+
+KERNEL
+bias_act_k(float *u, int rows, int c, const float *bias, enum act a, float *z)
+{
+	BY_ACT(a, EACH2 (r, rows, i, c) {
+		float v = u[r * c + i] + bias[i];
+
+		u[r * c + i] = v;
+		z[r * c + i] = fn_act(act, v);
+	});
+}
+
+static void
+bias_act(struct dev *d, float *u, int rows, int c, const float *bias, enum act a, float *z)
+{
+	RUN(d, bias_act_k, rows * c, u, rows, c, bias, a, z);
+}
+
+KERNEL
+bias_back_k(const float *u, float *dz, int rows, int c, int each, int parts, enum act a, float *part)
+{
+	BY_ACT(a, FOLD (p, parts, r, p * each, least(rows, p * each + each), i, c) {
+		float du = dz[r * c + i] * fn_slope(act, u[r * c + i]);
+
+		dz[r * c + i] = du;
+		part[p * c + i] = r == p * each ? du : part[p * c + i] + du;
+	});
+}
+
+static void
+bias_act_back(struct dev *d, const float *u, float *dz, int rows, int c, enum act a, float *dbias,
+    void *ws)
+{
+	int each = strip_rows(c), parts = strips(rows, c);
+	float *part = (float *)ws;
+
+	RUN(d, bias_back_k, parts * c, u, dz, rows, c, each, parts, a, part);
+	RUN(d, add_strips_k, c, part, parts, c, 1, dbias);
+}
+
+static size_t
+workspace(struct dev *d, int rows, int c)
+{
+	(void)d;
+	return (2 * (size_t)strips(rows, c) + 1) * (size_t)c * sizeof(float);
+}
+
+const struct bn_ops BACKEND(bn) = { workspace, moments, merge, apply, back_sums, back_apply, running,
+	fold, bias_act, bias_act_back };

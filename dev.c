@@ -1,0 +1,153 @@
+/* dev.c -- the table of devices: the one place that knows which were built.
+ *
+ * A device is its operations (cpu.c, cuda.c) and one table for each kernel file, compiled for it.
+ * Opening CUDA is tried at run time: a program built with it starts on a machine without. */
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "yolo.h"
+
+static const struct kind {
+	const char *name;
+	int (*open)(struct dev *, int index, struct err *);
+	int (*count)(struct err *);		/* of usable devices; 0: err says why */
+	void (*describe)(int index, char *, size_t);
+	struct dev tables;
+} kinds[] = {
+#ifdef CUDA
+	{ "cuda", cuda_open, cuda_count, cuda_describe, { .conv = &conv_cuda, .layer = &layers_cuda,
+	    .yolo = &yololoss_cuda, .dark = &darkloss_cuda, .optim = &optim_cuda } },
+#endif
+	{ "cpu", cpu_open, cpu_count, cpu_describe, { .conv = &conv_cpu, .layer = &layers_cpu,
+	    .yolo = &yololoss_cpu, .dark = &darkloss_cpu, .optim = &optim_cpu } },
+};
+enum { NKIND = sizeof kinds / sizeof *kinds };
+
+/* A container's share of the CPUs is a quota, not a mask; version 2 in one file, 1 in two. */
+static int
+quota(void)
+{
+	const char *file[] = { "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+	    "/sys/fs/cgroup/cpu/cpu.cfs_period_us" };
+	long v[3] = { -1, -1, -1 };
+	FILE *f;
+
+	if ((f = fopen(file[0], "r"))) {
+		if (fscanf(f, "%ld %ld", &v[1], &v[2]) != 2)	/* "max 100000": no quota */
+			v[1] = -1;
+		fclose(f);
+	} else
+		for (int i = 1; i < 3; i++)
+			if ((f = fopen(file[i], "r"))) {
+				if (fscanf(f, "%ld", &v[i]) != 1)
+					v[i] = -1;
+				fclose(f);
+			}
+	return v[1] > 0 && v[2] > 0 ? (int)((v[1] + v[2] - 1) / v[2]) : 0;
+}
+
+int
+dev_cores(void)
+{
+	int n = omp_get_num_procs(), q = quota();
+	const char *env = getenv("OMP_NUM_THREADS");
+	long v;
+
+	if (q > 0 && q < n)
+		n = q;
+	if (env && !num_int(env, 1, 4096, &v) && v < n)
+		n = (int)v;
+	return n < 1 ? 1 : n;
+}
+
+static const struct kind *
+pick(const char *spec, int *index, struct err *e)
+{
+	struct err why;
+
+	*index = 0;
+	if (!spec) {			/* kinds stand best first; the CPU is always there */
+		for (int i = 0; i < NKIND; i++)
+			if (kinds[i].count(&why) > 0)
+				return &kinds[i];
+		return NULL;
+	}
+	for (int i = 0; i < NKIND; i++) {
+		size_t n = strlen(kinds[i].name);
+		long v;
+
+		if (strncmp(spec, kinds[i].name, n) || (spec[n] && spec[n] != ':'))
+			continue;
+		if (spec[n] && num_int(spec + n + 1, 0, 1023, &v)) {
+			err_set(e, "device '%s': the number after ':' is one of 0..1023", spec);
+			return NULL;
+		}
+		*index = spec[n] ? (int)v : 0;
+		return &kinds[i];
+	}
+	if (!strncmp(spec, "cuda", 4))
+		err_set(e, "device '%s': built without CUDA (needs nvcc, package cuda-nvcc)", spec);
+	else
+		err_set(e, "device '%s': should be cpu, cuda or cuda:N", spec);
+	return NULL;
+}
+
+struct dev *
+dev_open(const char *spec, const struct dev_opts *o, struct err *e)
+{
+	struct dev *d;
+	const struct kind *k;
+	int index;
+
+	if (!(k = pick(spec, &index, e)))
+		return NULL;
+	d = (struct dev *)xmalloc(sizeof *d);
+	*d = k->tables;
+	d->threads = o->threads > 0 ? o->threads : dev_cores();
+	d->tf32 = o->tf32;
+	d->exact = o->exact;
+	d->deterministic = o->deterministic;
+	if (k->open(d, index, e)) {
+		free(d);
+		return NULL;
+	}
+	return d;
+}
+
+void
+dev_close(struct dev *d)
+{
+	if (!d)
+		return;
+	d->ops->close(d);
+	free(d);
+}
+
+int
+dev_list(char *out, size_t len)
+{
+	struct err why;
+	size_t at = 0;
+	int found = 0;
+
+	if (len)
+		*out = '\0';
+	for (int i = 0; i < NKIND; i++) {
+		int n = kinds[i].count(&why);
+
+		for (int j = 0; j < (n ? n : 1); j++) {
+			char line[256];
+
+			if (n)
+				kinds[i].describe(j, line, sizeof line);
+			else
+				snprintf(line, sizeof line, "%s: %s", kinds[i].name, why.msg);
+			if (at + strlen(line) + 2 > len)
+				return found;
+			at += (size_t)snprintf(out + at, len - at, "%s\n", line);
+			found += n > 0;
+		}
+	}
+	return found;
+}

@@ -1,0 +1,448 @@
+/* layers.cu -- the layers that are not convolutions: pooling, wiring, activations, heads.
+ *
+ * NHWC throughout, channels innermost in every loop.  A backward pass gathers: each element of a
+ * gradient adds up, in one order, the outputs that it went to. */
+#include "yolo.h"
+#include "dev.h"
+#include "fn.h"
+
+/* ---- maxpool ------------------------------------------------------------------------------ */
+
+/* Outside is minus infinity; on equal values the first tap in row order wins; a NaN stays. */
+KERNEL
+maxpool_k(struct pool_shape s, const float *x, float *y, unsigned char *tap)
+{
+	FOLD (o, s.n * s.oh * s.ow, t, 0, s.size * s.size, c, s.c) {
+		int b = o / (s.oh * s.ow), iy = o / s.ow % s.oh * s.stride_y - s.pad_y + t / s.size;
+		int ix = o % s.ow * s.stride_x - s.pad_x + t % s.size;
+		int in = iy >= 0 && iy < s.h && ix >= 0 && ix < s.w, at = o * s.c + c;
+		float v = in ? x[((b * s.h + iy) * s.w + ix) * s.c + c] : -INFINITY;
+		int better = !t || v > y[at] || v != v;
+
+		y[at] = better ? v : y[at];
+		if (tap)
+			tap[at] = better ? (unsigned char)t : tap[at];
+	}
+}
+
+KERNEL
+maxpool_back_k(struct pool_shape s, const float *dy, const unsigned char *tap, float *dx, int add)
+{
+	FOLD (i, s.n * s.h * s.w, t, 0, s.size * s.size, c, s.c) {
+		int b = i / (s.h * s.w), ty = i / s.w % s.h + s.pad_y - t / s.size;
+		int tx = i % s.w + s.pad_x - t % s.size, oy = ty / s.stride_y, ox = tx / s.stride_x;
+		int in = ty >= 0 && tx >= 0 && ty % s.stride_y == 0 && tx % s.stride_x == 0 && oy < s.oh &&
+		    ox < s.ow;
+		int from = in ? ((b * s.oh + oy) * s.ow + ox) * s.c + c : 0;
+		float v = in && tap[from] == t ? dy[from] : 0;
+
+		dx[i * s.c + c] = t || add ? dx[i * s.c + c] + v : v;
+	}
+}
+
+static void
+maxpool(struct dev *d, const struct pool_shape *s, const float *x, float *y, unsigned char *tap)
+{
+	RUN(d, maxpool_k, s->n * s->oh * s->ow * s->c, *s, x, y, tap);
+}
+
+static void
+maxpool_back(struct dev *d, const struct pool_shape *s, const float *dy, const unsigned char *tap,
+    float *dx, int add)
+{
+	RUN(d, maxpool_back_k, s->n * s->h * s->w * s->c, *s, dy, tap, dx, add);
+}
+
+/* ---- upsample: each pixel becomes s x s of them, times scale -------------------------------- */
+
+KERNEL
+upsample_k(int n, int h, int w, int c, int s, float scale, const float *x, float *y)
+{
+	EACH2 (o, n * h * s * w * s, i, c) {
+		int b = o / (h * s * w * s), iy = o / (w * s) % (h * s) / s, ix = o % (w * s) / s;
+
+		y[o * c + i] = scale * x[((b * h + iy) * w + ix) * c + i];
+	}
+}
+
+KERNEL
+upsample_back_k(int n, int h, int w, int c, int s, float scale, const float *dy, float *dx, int add)
+{
+	FOLD (p, n * h * w, t, 0, s * s, i, c) {
+		int row = p / w * s + t / s, col = p % w * s + t % s;	/* image and row in one */
+		float v = scale * dy[(row * w * s + col) * c + i];
+
+		dx[p * c + i] = t || add ? dx[p * c + i] + v : v;
+	}
+}
+
+static void
+upsample(struct dev *d, int n, int h, int w, int c, int s, float scale, const float *x, float *y)
+{
+	RUN(d, upsample_k, n * h * w * c * s * s, n, h, w, c, s, scale, x, y);
+}
+
+static void
+upsample_back(struct dev *d, int n, int h, int w, int c, int s, float scale, const float *dy, float *dx,
+    int add)
+{
+	RUN(d, upsample_back_k, n * h * w * c, n, h, w, c, s, scale, dy, dx, add);
+}
+
+/* ---- wiring: route, shortcut, activation --------------------------------------------------- */
+
+KERNEL
+slice_k(int rows, int c, const float *src, int src_c, int src_off, float *dst, int dst_c, int dst_off,
+    int add)
+{
+	EACH2 (r, rows, i, c) {
+		float v = src[r * src_c + src_off + i];
+		int to = r * dst_c + dst_off + i;
+
+		dst[to] = add ? dst[to] + v : v;
+	}
+}
+
+static void
+slice(struct dev *d, int rows, int c, const float *src, int src_c, int src_off, float *dst, int dst_c,
+    int dst_off, int add)
+{
+	RUN(d, slice_k, rows * c, rows, c, src, src_c, src_off, dst, dst_c, dst_off, add);
+}
+
+KERNEL
+accumulate_k(int n, const float *src, float *dst, int add)
+{
+	EACH (i, n)
+		dst[i] = add ? dst[i] + src[i] : src[i];
+}
+
+static void
+accumulate(struct dev *d, int n, const float *src, float *dst, int add)
+{
+	RUN(d, accumulate_k, n, n, src, dst, add);
+}
+
+KERNEL
+activate_k(int n, enum act a, const float *u, float *z)
+{
+	if (a == ACT_LEAKY)
+		EACH (i, n)
+			z[i] = fn_act(ACT_LEAKY, u[i]);
+	else
+		EACH (i, n)
+			z[i] = fn_act(a, u[i]);
+}
+
+KERNEL
+activate_back_k(int n, enum act a, const float *u, const float *dz, float *du, int add)
+{
+	if (a == ACT_LEAKY)
+		EACH (i, n)
+			du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(ACT_LEAKY, u[i]);
+	else
+		EACH (i, n)
+			du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(a, u[i]);
+}
+
+static void
+activate(struct dev *d, int n, enum act a, const float *u, float *z)
+{
+	RUN(d, activate_k, n, n, a, u, z);
+}
+
+static void
+activate_back(struct dev *d, int n, enum act a, const float *u, const float *dz, float *du, int add)
+{
+	RUN(d, activate_back_k, n, n, a, u, dz, du, add);
+}
+
+/* ---- scale_channels, sam: products --------------------------------------------------------- */
+
+KERNEL
+scale_k(int n, int hw, int c, int wh, const float *x, const float *f, float *y)
+{
+	EACH2 (p, n * hw, i, c)
+		y[p * c + i] = f[p * c + i] * (wh ? x[p] : x[p / hw * c + i]);
+}
+
+/* df = dy * x, then dx = the sum of dy * f over what x was spread to. */
+KERNEL
+scale_back_f_k(int n, int hw, int c, int wh, const float *x, const float *dy, float *df, int add)
+{
+	EACH2 (p, n * hw, i, c) {
+		float v = dy[p * c + i] * (wh ? x[p] : x[p / hw * c + i]);
+
+		df[p * c + i] = add ? df[p * c + i] + v : v;
+	}
+}
+
+KERNEL
+scale_back_x_k(int n, int hw, int c, const float *f, const float *dy, float *dx, int add)
+{
+	FOLD (b, n, p, b * hw, b * hw + hw, i, c) {
+		float v = dy[p * c + i] * f[p * c + i];
+
+		dx[b * c + i] = add || p != b * hw ? dx[b * c + i] + v : v;
+	}
+}
+
+KERNEL
+scale_back_wh_k(int pixels, int c, const float *f, const float *dy, float *dx, int add)
+{
+	ROWS (p, pixels) {
+		double sum = 0;
+
+		LANES (i, c)
+			sum += dy[p * c + i] * f[p * c + i];
+		sum = row_sum(sum);
+		LEAD
+			dx[p] = (float)(add ? dx[p] + sum : sum);
+	}
+}
+
+static void
+scale(struct dev *d, int n, int hw, int c, int wh, const float *x, const float *f, float *y)
+{
+	RUN(d, scale_k, n * hw * c, n, hw, c, wh, x, f, y);
+}
+
+static void
+scale_back(struct dev *d, int n, int hw, int c, int wh, const float *x, const float *f, const float *dy,
+    float *dx, int addx, float *df, int addf)
+{
+	if (df)
+		RUN(d, scale_back_f_k, n * hw * c, n, hw, c, wh, x, dy, df, addf);
+	if (dx && wh)
+		RUNROWS(d, scale_back_wh_k, n * hw, n * hw, c, f, dy, dx, addx);
+	else if (dx)
+		RUN(d, scale_back_x_k, n * c, n, hw, c, f, dy, dx, addx);
+}
+
+KERNEL
+product_k(int n, const float *a, const float *b, float *y, int add)
+{
+	EACH (i, n)
+		y[i] = (add ? y[i] : 0) + a[i] * b[i];
+}
+
+static void
+sam(struct dev *d, int n, const float *x, const float *f, float *y)
+{
+	RUN(d, product_k, n, n, x, f, y, 0);
+}
+
+static void
+sam_back(struct dev *d, int n, const float *x, const float *f, const float *dy, float *dx, int addx,
+    float *df, int addf)
+{
+	if (dx)
+		RUN(d, product_k, n, n, dy, f, dx, addx);
+	if (df)
+		RUN(d, product_k, n, n, dy, x, df, addf);
+}
+
+/* ---- reorg: permutations -------------------------------------------------------------------- */
+
+/* darknet's legacy permutation, defined on NCHW indices: with oc = c/(s*s), place i + w*(j + h*k)
+ * of a c x h x w picture belongs with (i*s + o%s) + w*s*((j*s + o/s) + h*s*(k%oc)), o = k/oc.
+ * Forward moves the second to the first; both then count as (c*s*s) x (h/s) x (w/s) when forward,
+ * (c/s/s) x (h*s) x (w*s) when reverse. */
+DEVICE int
+nhwc_of(int e, int h, int w, int c)
+{
+	return (e / w % h * w + e % w) * c + e / (w * h);
+}
+
+/* The second for the first. */
+DEVICE int
+reorg_from(int e, int h, int w, int c, int s)
+{
+	int oc = c / (s * s), i = e % w, j = e / w % h, k = e / (w * h), o = k / oc;
+
+	return i * s + o % s + w * s * (j * s + o / s + h * s * (k % oc));
+}
+
+/* back: to the x side from the y side. */
+KERNEL
+reorg_k(int n, int h, int w, int c, int s, int reverse, int back, const float *from, float *to, int add)
+{
+	int size = h * w * c, yh = reverse ? h * s : h / s, yw = reverse ? w * s : w / s;
+	int yc = reverse ? c / (s * s) : c * s * s;
+
+	EACH2 (b, n, e, size) {			/* e: a place of the map, in NCHW */
+		int far = reorg_from(e, h, w, c, s), xi = reverse ? e : far, yi = reverse ? far : e;
+		int x = b * size + nhwc_of(xi, h, w, c), y = b * size + nhwc_of(yi, yh, yw, yc);
+		int src = back ? y : x, dst = back ? x : y;
+
+		to[dst] = add ? to[dst] + from[src] : from[src];
+	}
+}
+
+static void
+reorg(struct dev *d, int n, int h, int w, int c, int s, int reverse, const float *x, float *y)
+{
+	RUN(d, reorg_k, n * h * w * c, n, h, w, c, s, reverse, 0, x, y, 0);
+}
+
+static void
+reorg_back(struct dev *d, int n, int h, int w, int c, int s, int reverse, const float *dy, float *dx,
+    int add)
+{
+	RUN(d, reorg_k, n * h * w * c, n, h, w, c, s, reverse, 1, dy, dx, add);
+}
+
+/* True space to depth: channel k of the output is channel k%c, at offset (k/c)/s, (k/c)%s. */
+KERNEL
+reorg3d_k(int n, int h, int w, int c, int s, int back, const float *from, float *to, int add)
+{
+	EACH2 (p, n * h * w, i, c) {
+		int b = p / (h * w), iy = p / w % h, ix = p % w, k = (iy % s * s + ix % s) * c + i;
+		int y = ((b * (h / s) + iy / s) * (w / s) + ix / s) * c * s * s + k, x = p * c + i;
+		int src = back ? y : x, dst = back ? x : y;
+
+		to[dst] = add ? to[dst] + from[src] : from[src];
+	}
+}
+
+static void
+reorg3d(struct dev *d, int n, int h, int w, int c, int s, const float *x, float *y)
+{
+	RUN(d, reorg3d_k, n * h * w * c, n, h, w, c, s, 0, x, y, 0);
+}
+
+static void
+reorg3d_back(struct dev *d, int n, int h, int w, int c, int s, const float *dy, float *dx, int add)
+{
+	RUN(d, reorg3d_k, n * h * w * c, n, h, w, c, s, 1, dy, dx, add);
+}
+
+/* ---- avgpool, dropout ------------------------------------------------------------------------ */
+
+KERNEL
+avgpool_k(int n, int hw, int c, const float *x, float *y)
+{
+	EACH2 (b, n, i, c) {
+		double sum = 0;
+
+		for (int p = 0; p < hw; p++)
+			sum += x[(b * hw + p) * c + i];
+		y[b * c + i] = (float)(sum / hw);
+	}
+}
+
+KERNEL
+avgpool_back_k(int n, int hw, int c, const float *dy, float *dx, int add)
+{
+	EACH2 (p, n * hw, i, c) {
+		float v = dy[p / hw * c + i] / (float)hw;
+
+		dx[p * c + i] = add ? dx[p * c + i] + v : v;
+	}
+}
+
+static void
+avgpool(struct dev *d, int n, int hw, int c, const float *x, float *y)
+{
+	RUN(d, avgpool_k, n * c, n, hw, c, x, y);
+}
+
+static void
+avgpool_back(struct dev *d, int n, int hw, int c, const float *dy, float *dx, int add)
+{
+	RUN(d, avgpool_back_k, n * hw * c, n, hw, c, dy, dx, add);
+}
+
+/* Element first + i is kept where its own draw says so: the same mask forward and back, in any
+ * split of the batch. */
+KERNEL
+dropout_k(int n, float p, uint64_t key, uint64_t first, const float *x, float *y, int add)
+{
+	EACH (i, n) {
+		uint64_t at = first + (uint64_t)i;
+		uint32_t word[4];
+		float v;
+
+		fn_philox(key, 0, at / 4, word);
+		v = fn_unit(word[at % 4]) < p ? 0 : x[i] / (1 - p);
+		y[i] = add ? y[i] + v : v;
+	}
+}
+
+static void
+dropout(struct dev *d, int n, float p, uint64_t key, uint64_t first, const float *x, float *y)
+{
+	RUN(d, dropout_k, n, n, p, key, first, x, y, 0);
+}
+
+static void
+dropout_back(struct dev *d, int n, float p, uint64_t key, uint64_t first, const float *dy, float *dx,
+    int add)
+{
+	RUN(d, dropout_k, n, n, p, key, first, dy, dx, add);
+}
+
+/* ---- heads ------------------------------------------------------------------------------------ */
+
+/* A row holds, for each anchor, x y w h objectness and the classes.  Logistic but for w h; x y then
+ * stretched about 1/2.  new_coords: raw values are probabilities already. */
+KERNEL
+yolo_k(int rows, int anchors, int classes, float scale_xy, int new_coords, const float *x, float *y)
+{
+	EACH2 (r, rows, i, anchors * (5 + classes)) {
+		int at = r * anchors * (5 + classes) + i, e = i % (5 + classes);
+		float v = new_coords || e == 2 || e == 3 ? x[at] : fn_logistic(x[at]);
+
+		y[at] = e < 2 ? scale_xy * v - (scale_xy - 1) / 2 : v;
+	}
+}
+
+KERNEL
+region_k(int rows, int anchors, int classes, int softmax, const float *x, float *y)
+{
+	EACH2 (r, rows, a, anchors) {
+		const float *u = x + (r * anchors + a) * (5 + classes);
+		float *v = y + (r * anchors + a) * (5 + classes), most = u[5], sum = 0;
+
+		for (int i = 0; i < 5; i++)
+			v[i] = i == 2 || i == 3 ? u[i] : fn_logistic(u[i]);
+		for (int i = 6; softmax && i < 5 + classes; i++)
+			most = u[i] > most ? u[i] : most;
+		for (int i = 5; i < 5 + classes; i++) {
+			v[i] = softmax ? expf(u[i] - most) : fn_logistic(u[i]);
+			sum += v[i];
+		}
+		for (int i = 5; softmax && i < 5 + classes; i++)
+			v[i] /= sum;
+	}
+}
+
+KERNEL
+nchw_k(int n, int h, int w, int c, const float *x, float *y)
+{
+	EACH2 (b, n, e, h * w * c)
+		y[b * h * w * c + e] = x[b * h * w * c + nhwc_of(e, h, w, c)];
+}
+
+static void
+yolo(struct dev *d, int rows, int anchors, int classes, float scale_xy, int new_coords, const float *x,
+    float *y)
+{
+	RUN(d, yolo_k, rows * anchors * (5 + classes), rows, anchors, classes, scale_xy, new_coords, x, y);
+}
+
+static void
+region(struct dev *d, int rows, int anchors, int classes, int softmax, const float *x, float *y)
+{
+	RUN(d, region_k, rows * anchors, rows, anchors, classes, softmax, x, y);
+}
+
+static void
+nchw(struct dev *d, int n, int h, int w, int c, const float *x, float *y)
+{
+	RUN(d, nchw_k, n * h * w * c, n, h, w, c, x, y);
+}
+
+const struct layer_ops BACKEND(layers) = { maxpool, maxpool_back, upsample, upsample_back, slice,
+	accumulate, activate, activate_back, scale, scale_back, sam, sam_back, reorg, reorg_back,
+	reorg3d, reorg3d_back, avgpool, avgpool_back, dropout, dropout_back, yolo, region, nchw };
