@@ -1,9 +1,9 @@
 /* batchnorm.cu -- batch-norm, bias and activation over rows x c tensors, each pass fused.
  *
  * Column sums are taken in strips of rows whose number depends on c alone, then over the strips in
- * order and in double: they depend on neither threads nor scheduling.  Moments are taken of the
- * differences to the strip's first row, so that one pass does and a large mean cancels nothing,
- * and merged with the deviations of the strips' means.
+ * order and in double: they depend on neither threads nor scheduling.  Moments take the sum of a
+ * strip, then the squared deviations from its mean while it is in the cache, and are merged with
+ * the deviations of the strips' means: a large mean cancels nothing.
  *
  * Biased variance m2 / count normalises, eps stands inside the root; du = dz * act'(u) with
  * u = gamma * xhat + beta, computed again from y, so that only y is kept. */
@@ -12,7 +12,7 @@
 #include "fn.h"
 
 #define EPS 1e-5f
-enum { STRIP = 1 << 15 };	/* numbers in a strip, about */
+enum { STRIP = 1 << 14 };	/* numbers in a strip, about: they fit a core's cache */
 
 /* A loop with the commonest activations as constants, so that the compiler sees no switch. */
 #define BY_ACT(a, ...) do { \
@@ -46,36 +46,41 @@ least(int a, int b)
 	return a < b ? a : b;
 }
 
-/* Of a strip, by p: the sums of d and d*d, d = y less the strip's first row. */
+/* Of a strip, by p: the sum, then the squared deviations from the strip's mean. */
 KERNEL
-moments_strip_k(const float *y, int rows, int c, int each, int parts, float *sum, float *sq)
+moments_strip_k(const float *y, int rows, int c, int each, int parts, float *sum, float *dev)
 {
-	FOLD (p, parts, r, p * each, least(rows, p * each + each), i, c) {
-		float d = y[r * c + i] - y[p * each * c + i];
+	FOLD (p, parts, t, 0, 2 * least(rows - p * each, each), i, c) {
+		int n = least(rows - p * each, each), r = p * each + (t < n ? t : t - n), at = p * c + i;
+		float v = y[r * c + i];
 
-		sum[p * c + i] = r == p * each ? d : sum[p * c + i] + d;
-		sq[p * c + i] = r == p * each ? d * d : sq[p * c + i] + d * d;
+		if (t < n)
+			sum[at] = t ? sum[at] + v : v;
+		else {
+			float d = v - sum[at] * (1.f / (float)n);
+
+			dev[at] = t > n ? dev[at] + d * d : d * d;
+		}
 	}
 }
 
 KERNEL
-moments_k(const float *y, int rows, int c, int each, int parts, const float *sum, const float *sq,
-    float *mean, float *m2)
+moments_k(int rows, int c, int each, int parts, const float *sum, const float *dev, float *mean,
+    float *m2)
 {
 	EACH (i, c) {
-		double s = 0, q = 0, k = y[i];
+		double s = 0, q = 0;
 
 		for (int p = 0; p < parts; p++)
-			s += sum[p * c + i] + least(rows - p * each, each) * (y[p * each * c + i] - k);
-		s /= rows;				/* the mean, less the first row of all */
+			s += sum[p * c + i];
+		s /= rows;
 		for (int p = 0; p < parts; p++) {
-			double n = least(rows - p * each, each), in = sum[p * c + i] / n;
-			double d = in + (y[p * each * c + i] - k) - s;
+			double n = least(rows - p * each, each), d = sum[p * c + i] / n - s;
 
-			q += sq[p * c + i] - n * in * in + n * d * d;
+			q += dev[p * c + i] + n * d * d;
 		}
-		mean[i] = (float)(k + s);
-		m2[i] = q > 0 ? (float)q : q == q ? 0 : (float)q;
+		mean[i] = (float)s;
+		m2[i] = (float)q;
 	}
 }
 
@@ -83,10 +88,10 @@ static void
 moments(struct dev *d, const float *y, int rows, int c, float *mean, float *m2, void *ws)
 {
 	int each = strip_rows(c), parts = strips(rows, c);
-	float *sum = (float *)ws, *sq = sum + (size_t)parts * (size_t)c;
+	float *sum = (float *)ws, *dev = sum + (size_t)parts * (size_t)c;
 
-	RUN(d, moments_strip_k, parts * c, y, rows, c, each, parts, sum, sq);
-	RUN(d, moments_k, c, y, rows, c, each, parts, sum, sq, mean, m2);
+	RUN(d, moments_strip_k, parts * c, y, rows, c, each, parts, sum, dev);
+	RUN(d, moments_k, c, rows, c, each, parts, sum, dev, mean, m2);
 }
 
 KERNEL

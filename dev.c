@@ -8,6 +8,19 @@
 
 #include "yolo.h"
 
+#ifdef NO_yololoss
+#define yololoss_cpu *(const struct loss_ops *)NULL
+#define yololoss_cuda yololoss_cpu
+#endif
+#ifdef NO_darkloss
+#define darkloss_cpu *(const struct loss_ops *)NULL
+#define darkloss_cuda darkloss_cpu
+#endif
+#ifdef NO_optim
+#define optim_cpu *(const struct optim_ops *)NULL
+#define optim_cuda optim_cpu
+#endif
+
 static const struct kind {
 	const char *name;
 	int (*open)(struct dev *, int index, struct err *);
@@ -16,10 +29,10 @@ static const struct kind {
 	struct dev tables;
 } kinds[] = {
 #ifdef CUDA
-	{ "cuda", cuda_open, cuda_count, cuda_describe, { .conv = &conv_cuda, .layer = &layers_cuda,
+	{ "cuda", cuda_open, cuda_count, cuda_describe, { .conv = &conv_cuda, .bn = &bn_cuda, .layer = &layers_cuda,
 	    .yolo = &yololoss_cuda, .dark = &darkloss_cuda, .optim = &optim_cuda } },
 #endif
-	{ "cpu", cpu_open, cpu_count, cpu_describe, { .conv = &conv_cpu, .layer = &layers_cpu,
+	{ "cpu", cpu_open, cpu_count, cpu_describe, { .conv = &conv_cpu, .bn = &bn_cpu, .layer = &layers_cpu,
 	    .yolo = &yololoss_cpu, .dark = &darkloss_cpu, .optim = &optim_cpu } },
 };
 enum { NKIND = sizeof kinds / sizeof *kinds };
@@ -137,7 +150,7 @@ dev_list(char *out, size_t len)
 		int n = kinds[i].count(&why);
 
 		for (int j = 0; j < (n ? n : 1); j++) {
-			char line[256];
+			char line[1100];
 
 			if (n)
 				kinds[i].describe(j, line, sizeof line);
