@@ -802,6 +802,77 @@ double net_lap(struct net *, double since, int layer, int what);	/* for net->tim
 float *net_head_raw(struct net *, int head);	/* before any activation */
 float *net_head_grad(struct net *, int head);
 
+/* ---- inputs.c, detect.c: pictures in, detections out --------------------------------------- */
+
+struct picture {
+	char *name;			/* as given: what the output calls it */
+	int64_t id;			/* COCO image id where a shard has one, else -1 */
+	int w, h, orientation;		/* stored pixels; EXIF orientation, 1 upright, 0 unknown */
+	struct fit fit;			/* how it lies in the network input */
+	struct image px;		/* px NULL unless input_opts.keep */
+	char *why;			/* not NULL: could not be read, and why; its input is zero */
+	char **class_name;		/* of its shard, borrowed; nclass 0 where there is none */
+	int64_t *class_id;
+	int nclass;
+};
+struct pictures {		/* a batch */
+	int n;
+	struct picture *pic;
+	float *x;			/* [n][h][w][3], 0..1 */
+};
+struct input_opts {
+	int batch, threads;
+	int w, h;			/* network input */
+	int stretch;			/* instead of a letterbox */
+	int keep;			/* keep the decoded pictures */
+	enum resize_kind resize;
+};
+struct inputs;
+/* Operands are pictures, folders (all pictures below, sorted), lists of pictures and shards, told
+ * apart by content; "-" or none at all is a list on stdin.  Threads decode a batch ahead.  What
+ * cannot be read takes a picture's place with its reason: nothing is left out.  A batch is cut
+ * short rather than held back while a pipe has no next name. */
+struct inputs *inputs_open(char *const *arg, int n, const struct input_opts *);
+struct inputs *inputs_open_shard(struct shard *, const struct input_opts *);	/* borrowed */
+struct pictures *inputs_next(struct inputs *);	/* in the order given; NULL at the end */
+void inputs_free(struct inputs *, struct pictures *);	/* give the batch back */
+void inputs_stop(struct inputs *);		/* end after what is begun; for signal handlers */
+void inputs_close(struct inputs *);
+
+struct detect_opts {
+	int batch;			/* pictures of one forward pass, at most */
+	int w, h;			/* network input, 0: the cfg's */
+	struct nms nms;			/* method and thresholds; works on network pixels */
+	int stretch, clip;
+	int softmax;			/* classes by softmax: ultralytics-2019 and -multi */
+	enum resize_kind resize;
+};
+/* Score .25, IoU .45, the cfg's nms_kind (else greedy), no limit; stb, letterbox, clipped. */
+void detect_defaults(struct detect_opts *, const struct cfg *);
+/* What validation and -O eval=1 use: score .001, IoU .6, greedy, 300 a picture. */
+void detect_eval(struct detect_opts *);
+int detect_softmax(enum loss_kind);	/* does this flavour decode classes by softmax? */
+struct detector {
+	struct cfg *cfg;		/* its own copy, at the size asked for */
+	struct net *net;		/* inference: weights by detector_put or net_fold */
+	struct detect_opts opt;
+	int classes;
+	struct decoder *dec;		/* buffers of detect.c */
+};
+struct detections { int n; const struct det *det; };	/* best first; x y w h in the picture */
+struct detector *detector_open(struct dev *, const struct cfg *, const struct detect_opts *,
+    struct err *);
+void detector_close(struct detector *);
+void detector_put(struct detector *, const struct weights *);	/* the average where there is one */
+struct input_opts detector_inputs(const struct detector *, int threads);
+/* out[i]: of picture i, borrowed until the next run; none for one that could not be read.  The
+ * same numbers in whatever batch.  -1: the network's output is not finite. */
+int detector_run(struct detector *, const struct pictures *, struct detections *out,
+    struct err *);
+/* A number as the output shows it, and as a reader of that output takes it: %.9g. */
+const char *detect_text(float, char text[32]);
+double detect_value(float);
+
 /* ---- trainer.c: one step of training ------------------------------------------------------ */
 
 enum accum { ACCUM_GLOBAL, ACCUM_MEAN, ACCUM_SUM };
