@@ -78,6 +78,14 @@ unbase64(const char *s)
 	return out;
 }
 
+char *
+checkpoint_cfg(const struct st *st)
+{
+	const char *plain = st_meta(st, "cfg"), *coded = st_meta(st, "cfg.base64");
+
+	return plain ? xstrdup(plain) : coded ? unbase64(coded) : NULL;
+}
+
 int
 checkpoint_save(const char *path, const struct cfg *cfg, const struct params *par,
     const struct weights *w, const struct checkpoint *c, struct err *e)
@@ -113,20 +121,18 @@ checkpoint_read(const char *path, struct checkpoint *c, struct err *e)
 {
 	struct st *st = st_open(path, e);
 	long batch = 0, threads = 0, seed = 0, samples = 0;
-	const char *cfg, *coded;
 
 	memset(c, 0, sizeof *c);
 	if (!st)
 		return -1;
-	cfg = st_meta(st, "cfg");
-	coded = st_meta(st, "cfg.base64");
-	if ((!cfg && !coded) || get(st, "step", 0, &c->step) || get(st, "t", 0, &c->t) ||
+	if (!(c->cfg = checkpoint_cfg(st)) || get(st, "step", 0, &c->step) || get(st, "t", 0, &c->t) ||
 	    get(st, "skipped", 0, &c->skipped) || get(st, "best_step", -1, &c->best_step) ||
 	    get(st, "batch", 1, &batch) || get(st, "threads", 1, &threads) ||
 	    get(st, "seed", 0, &seed) || get(st, "samples", 1, &samples) || !st_meta(st, "best") ||
 	    num_real(st_meta(st, "best"), -1e300, 1e300, &c->best) || !st_meta(st, "options") ||
 	    !st_meta(st, "data") || !st_meta(st, "loss")) {
 		st_close(st);
+		checkpoint_free(c);
 		return err_set(e, "%s: no checkpoint of a training run: step, seed or options are missing",
 		    path);
 	}
@@ -137,7 +143,6 @@ checkpoint_read(const char *path, struct checkpoint *c, struct err *e)
 	c->options = xstrdup(st_meta(st, "options"));
 	c->data = xstrdup(st_meta(st, "data"));
 	c->loss = xstrdup(st_meta(st, "loss"));
-	c->cfg = cfg ? xstrdup(cfg) : unbase64(coded);
 	st_close(st);
 	return 0;
 }

@@ -138,7 +138,7 @@ head_forward(struct net *net, int i)
 	const struct def_yolo *d = &l->u.yolo;
 	const float *x = net_out(net, i - 1);
 
-	if (net->opt.train)		/* the loss takes the raw values */
+	if (net->plan.slot[i].root != i)	/* loss and decoder take the convolution's values */
 		return;
 	if (l->type == L_YOLO)
 		net->dev->layer->yolo(net->dev, net_rows(net, l), d->nmask, d->classes, d->scale_x_y,

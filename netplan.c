@@ -3,8 +3,8 @@
  * Time runs forward through the layers (layer i at i), then backward (layer i at 2L - i).  Every
  * tensor is alive from the step that writes it to the last step that reads it; the planner places
  * them, largest first, at the lowest offset where no living neighbour is.  Layers that change
- * nothing share the buffers of the layer they repeat: a route of one source, a yolo layer in
- * training, a dropout in inference, and a linear shortcut whose input nobody else reads, which adds
+ * nothing share the buffers of the layer they repeat: a route of one source, a yolo layer (its loss
+ * or decoder takes the convolution's values), a dropout in inference, and a linear shortcut whose input nobody else reads, which adds
  * into it in place.  The layer that owns the buffers is the root.
  *
  * The plan is made for the largest input; a smaller one uses the same offsets, since no tensor
@@ -120,7 +120,7 @@ repeats(const struct planner *q, int i)
 
 	if (l->type == L_ROUTE && l->u.join.n == 1 && l->u.join.groups == 1)
 		return l->u.join.src[0];
-	if ((l->type == L_YOLO || l->type == L_REGION) && q->o->train)
+	if ((l->type == L_YOLO || l->type == L_REGION) && (q->o->train || !q->o->keep))
 		return prev;
 	if (l->type == L_DROPOUT && (!q->o->train || l->u.dropout.p == 0))
 		return prev;

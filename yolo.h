@@ -802,7 +802,22 @@ double net_lap(struct net *, double since, int layer, int what);	/* for net->tim
 float *net_head_raw(struct net *, int head);	/* before any activation */
 float *net_head_grad(struct net *, int head);
 
-/* ---- inputs.c, detect.c: pictures in, detections out --------------------------------------- */
+/* ---- source.c, inputs.c, detect.c: pictures in, detections out --------------------------------------- */
+
+/* source.c: where each picture of the operands lies, in the order given. */
+struct where {
+	char *name, *path;		/* as given; the file, NULL for a record of a shard */
+	struct shard *shard;
+	long record;
+	char *why;			/* not NULL: cannot be had, and why */
+};
+struct source;
+struct source *source_open(char *const *arg, int n);	/* both borrowed */
+struct source *source_shard(struct shard *);		/* borrowed */
+int source_next(struct source *, struct where *);	/* 0: the end; the strings are the caller's */
+int source_ready(struct source *);		/* would source_next answer without waiting? */
+void source_stop(struct source *);		/* source_next ends; for signal handlers */
+void source_close(struct source *);		/* closes the shards it opened */
 
 struct picture {
 	char *name;			/* as given: what the output calls it */
@@ -872,6 +887,32 @@ int detector_run(struct detector *, const struct pictures *, struct detections *
 /* A number as the output shows it, and as a reader of that output takes it: %.9g. */
 const char *detect_text(float, char text[32]);
 double detect_value(float);
+
+/* ---- imageids.c, detwrite.c: detections out ------------------------------------------------- */
+
+/* Image ids by the names of a data set: exact, else the unique one with the longest common end of
+ * the path, else by stem.  Borrows the data set. */
+struct imageids;
+struct imageids *imageids_open(const struct dataset *);
+void imageids_close(struct imageids *);
+int imageids_find(const struct imageids *, const char *name, int64_t *id);	/* -1: none, or several */
+int imageids_digits(const char *name, int64_t *id);	/* the digits that end the stem; -1: none */
+
+struct detwrite_opts {
+	const char *format;		/* tsv, json, coco, yolo */
+	const char *out;		/* "-", a file; for yolo a folder */
+	const char *draw;		/* folder for pictures with boxes, NULL: none */
+	const struct dataset *names;	/* class names, NULL: those of the shard, else numbers */
+	const struct dataset *truth;	/* image and category ids for coco, NULL: none */
+	int classes;
+};
+struct detwrite;
+struct detwrite *detwrite_open(const struct detwrite_opts *, struct err *);
+/* The detections of one picture; draws on p->px.  1: this picture could not be written, and why
+ * (the others can); -1: nothing more can be. */
+int detwrite_add(struct detwrite *, struct picture *p, const struct detections *, struct err *);
+int detwrite_flush(struct detwrite *, struct err *);	/* what a pipe's reader waits for */
+int detwrite_close(struct detwrite *, int keep, struct err *);	/* keep 0: no file is left */
 
 /* ---- trainer.c: one step of training ------------------------------------------------------ */
 
@@ -957,6 +998,7 @@ struct checkpoint {		/* what a run needs to go on, besides the tensors */
 void checkpoint_free(struct checkpoint *);
 int checkpoint_save(const char *path, const struct cfg *, const struct params *,
     const struct weights *, const struct checkpoint *, struct err *);
+char *checkpoint_cfg(const struct st *);	/* the cfg text, also where it is coded; NULL: none */
 /* Only the metadata; the tensors come by weights_load. */
 int checkpoint_read(const char *path, struct checkpoint *, struct err *);
 

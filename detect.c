@@ -1,0 +1,360 @@
+/* detect.c -- from the network's output to boxes in pictures.
+ *
+ * The heads' values are decoded on the host, straight from the convolution before the head: most
+ * cells end at their objectness, so copying and looking at one value in 85 is less than decoding
+ * them all.  Boxes are numbered by head, anchor, row, column.  Suppression works in pixels of the
+ * network's input; then boxes go back into the picture and are clipped to it.  Pictures of a batch
+ * are independent of each other.
+ *
+ * Formulas: a yolo head's centre is (col + k*s(x) - (k-1)/2) cells, its size anchor*exp(w), or with
+ * new_coords anchor*4*w^2 on values that the convolution has sent through the logistic already.  A
+ * region head's anchors are in cells. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fn.h"
+#include "yolo.h"
+
+#define FAR 1e9f		/* edges go no further: exp may have overflowed */
+
+struct cands {			/* of one picture */
+	float *box, *score, *obj;	/* [n][4] left top right bottom, [n][classes], [n] */
+	size_t n, capbox, capscore, capobj;
+	struct det *det;
+	int nan;			/* the head that gave no number, -1 none */
+};
+struct decoder {
+	float *raw[MAX_HEADS];
+	struct cands *pic;		/* opt.batch of them */
+};
+
+void
+detect_defaults(struct detect_opts *o, const struct cfg *c)
+{
+	int head[MAX_HEADS], n = cfg_heads(c, head, MAX_HEADS);
+	const struct def_yolo *d = n ? &c->l[head[n - 1]].u.yolo : NULL;	/* the last decides */
+	struct err e;
+
+	memset(o, 0, sizeof *o);
+	nms_method(&o->nms, !d || d->nms_kind == NMS_DEFAULT ? "greedy" : "diou-darknet", &e);
+	if (d && d->nms_kind == NMS_DIOU)
+		o->nms.beta = d->beta_nms;
+	o->nms.score_thresh = .25;
+	o->nms.iou_thresh = .45;
+	o->batch = 1;
+	o->clip = 1;
+	o->resize = RESIZE_STB;
+}
+
+void
+detect_eval(struct detect_opts *o)
+{
+	struct err e;
+
+	nms_method(&o->nms, "greedy", &e);
+	o->nms.score_thresh = .001;
+	o->nms.iou_thresh = .6;
+	o->nms.max_det = 300;
+}
+
+int
+detect_softmax(enum loss_kind k)
+{
+	return k == LOSS_ULTRA2019 || k == LOSS_MULTI;
+}
+
+const char *
+detect_text(float v, char text[32])
+{
+	snprintf(text, 32, "%.9g", v);
+	return text;
+}
+
+double
+detect_value(float v)
+{
+	char text[32];
+
+	return strtod(detect_text(v, text), NULL);
+}
+
+/* ---- decode -------------------------------------------------------------------------------- */
+
+struct head {			/* what the decoder needs of a head */
+	const struct layer *l;
+	const struct def_yolo *d;
+	int region, anchors, stride;	/* stride: floats of a cell */
+	int softmax;
+	float sx, sy;			/* pixels of a cell */
+};
+
+static struct head
+head_of(const struct detector *t, int i)
+{
+	const struct layer *l = &t->cfg->l[t->net->head[i]];
+	struct head h = { .l = l, .d = &l->u.yolo, .region = l->type == L_REGION };
+
+	h.anchors = h.region ? h.d->num : h.d->nmask;
+	h.stride = h.anchors * (5 + h.d->classes);
+	h.softmax = t->opt.softmax || (h.region && h.d->softmax);
+	h.sx = (float)t->cfg->l[0].in_w / (float)l->w;
+	h.sy = (float)t->cfg->l[0].in_h / (float)l->h;
+	return h;
+}
+
+static float
+probability(const struct head *h, float t)
+{
+	return h->d->new_coords ? t : fn_logistic(t);
+}
+
+static float
+edge(float v)
+{
+	return v < -FAR ? -FAR : v > FAR ? FAR : v;
+}
+
+/* p: x y w h ... of anchor a in a cell. */
+static void
+decode_box(const struct head *h, int a, int row, int col, const float *p, float *box)
+{
+	const struct def_yolo *d = h->d;
+	const float *anchor = d->anchor + 2 * (h->region ? a : d->mask[a]);
+	float k = h->region ? 1 : d->scale_x_y, off = (k - 1) / 2;
+	float x = (k * probability(h, p[0]) - off + (float)col) * h->sx;
+	float y = (k * probability(h, p[1]) - off + (float)row) * h->sy;
+	float w = anchor[0] * (d->new_coords ? 4 * p[2] * p[2] : expf(p[2]));
+	float g = anchor[1] * (d->new_coords ? 4 * p[3] * p[3] : expf(p[3]));
+
+	if (h->region) {
+		w *= h->sx;
+		g *= h->sy;
+	}
+	box[0] = edge(x - w / 2);
+	box[1] = edge(y - g / 2);
+	box[2] = edge(x + w / 2);
+	box[3] = edge(y + g / 2);
+}
+
+static void
+decode_classes(const struct head *h, const float *p, float obj, float *score)
+{
+	int n = h->d->classes;
+	float top = p[0], sum = 0;
+
+	if (!h->softmax) {
+		for (int k = 0; k < n; k++)
+			score[k] = obj * probability(h, p[k]);
+		return;
+	}
+	for (int k = 1; k < n; k++)
+		top = fmaxf(top, p[k]);
+	for (int k = 0; k < n; k++)
+		sum += score[k] = expf(p[k] - top);
+	for (int k = 0; k < n; k++)
+		score[k] = obj * (score[k] / sum);
+}
+
+static int
+has_nan(const float *v, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (isnan(v[i]))
+			return 1;
+	return 0;
+}
+
+/* Candidates of one head in one picture; 0, or -1 where the network gave no numbers. */
+static int
+decode_head(const struct head *h, const float *raw, double thresh, struct cands *c)
+{
+	int classes = h->d->classes, n = 5 + classes;
+	size_t cells = (size_t)h->l->h * (size_t)h->l->w;
+
+	for (int a = 0; a < h->anchors; a++)
+		for (size_t i = 0; i < cells; i++) {
+			const float *p = raw + i * (size_t)h->stride + a * n;
+			float obj = probability(h, p[4]);
+
+			if (!(obj > thresh) && !isnan(obj))
+				continue;
+			if (has_nan(p, n))
+				return -1;
+			c->box = (float *)xgrow(c->box, &c->capbox, 4 * (c->n + 1), sizeof(float));
+			c->score = (float *)xgrow(c->score, &c->capscore, (size_t)classes * (c->n + 1),
+			    sizeof(float));
+			c->obj = (float *)xgrow(c->obj, &c->capobj, c->n + 1, sizeof(float));
+			decode_box(h, a, (int)i / h->l->w, (int)i % h->l->w, p, c->box + 4 * c->n);
+			decode_classes(h, p + 5, obj, c->score + (size_t)classes * c->n);
+			c->obj[c->n++] = obj;
+		}
+	return 0;
+}
+
+/* ---- back to the picture ------------------------------------------------------------------- */
+
+static double
+inside(double v, double max, int clip)
+{
+	return !clip ? v : v < 0 ? 0 : v > max ? max : v;
+}
+
+static void
+to_picture(struct det *d, const struct picture *p, int clip)
+{
+	const struct fit *f = &p->fit;
+	double x1 = inside((d->x - f->dx) / f->sx, p->w, clip);
+	double y1 = inside((d->y - f->dy) / f->sy, p->h, clip);
+	double x2 = inside(((double)d->x + d->w - f->dx) / f->sx, p->w, clip);
+	double y2 = inside(((double)d->y + d->h - f->dy) / f->sy, p->h, clip);
+
+	d->x = (float)x1;
+	d->y = (float)y1;
+	d->w = (float)(x2 - x1);
+	d->h = (float)(y2 - y1);
+}
+
+static int
+detect_one(struct detector *t, const struct picture *p, int i)
+{
+	struct cands *c = &t->dec->pic[i];
+	int n;
+
+	free(c->det);
+	c->det = NULL;
+	c->n = 0;
+	c->nan = -1;
+	if (p->why)
+		return 0;
+	for (int k = 0; k < t->net->nhead; k++) {
+		struct head h = head_of(t, k);
+		size_t each = (size_t)h.l->h * (size_t)h.l->w * (size_t)h.stride;
+
+		if (decode_head(&h, t->dec->raw[k] + each * (size_t)i, t->opt.nms.score_thresh, c)) {
+			c->nan = k;
+			return 0;
+		}
+	}
+	n = nms_run(&t->opt.nms, c->box, c->score, c->obj, (int)c->n, t->classes, &c->det);
+	for (int k = 0; k < n; k++)
+		to_picture(&c->det[k], p, t->opt.clip);
+	return n;
+}
+
+int
+detector_run(struct detector *t, const struct pictures *in, struct detections *out, struct err *e)
+{
+	struct dev *d = t->net->dev;
+
+	net_forward(t->net, in->x, in->n, in->n, 0);
+	for (int k = 0; k < t->net->nhead; k++) {
+		int conv = t->net->head[k] - 1;
+
+		d->ops->get(d, t->dec->raw[k], net_out(t->net, conv),
+		    net_floats(t->net, conv) * sizeof(float));
+	}
+#pragma omp parallel for schedule(dynamic) num_threads(d->threads)
+	for (int i = 0; i < in->n; i++)
+		out[i].n = detect_one(t, &in->pic[i], i);
+	for (int i = 0; i < in->n; i++) {
+		out[i].det = t->dec->pic[i].det;
+		if (t->dec->pic[i].nan >= 0)
+			return err_set(e, "%s:%d: the network gives no numbers (NaN) for %s: are the weights "
+			    "damaged?", t->cfg->path, t->cfg->l[t->net->head[t->dec->pic[i].nan]].line,
+			    in->pic[i].name);
+	}
+	return 0;
+}
+
+/* ---- making one ---------------------------------------------------------------------------- */
+
+static int
+check(const struct cfg *c, int nhead, const int *head, struct err *e)
+{
+	if (!nhead)
+		return err_set(e, "%s: no [yolo] or [region] layer: nothing to detect with", c->path);
+	if (c->l[0].in_c != 3)
+		return err_set(e, "%s:%d: channels=%d, but pictures have 3", c->path, c->net.line,
+		    c->l[0].in_c);
+	for (int i = 0; i < nhead; i++) {
+		const struct layer *l = &c->l[head[i]];
+
+		if (l->u.yolo.classes != c->l[head[0]].u.yolo.classes)
+			return err_set(e, "%s:%d: classes=%d, but the first head has %d", c->path, l->line,
+			    l->u.yolo.classes, c->l[head[0]].u.yolo.classes);
+		if (head[i] == 0)
+			return err_set(e, "%s:%d: a head needs a convolution before it", c->path, l->line);
+	}
+	return 0;
+}
+
+struct detector *
+detector_open(struct dev *d, const struct cfg *c, const struct detect_opts *o, struct err *e)
+{
+	struct detector *t = (struct detector *)xcalloc(1, sizeof *t);
+	struct net_opts no = { .batch = o->batch };
+	int head[MAX_HEADS], n;
+
+	t->opt = *o;
+	t->cfg = cfg_parse(c->path, c->text, c->len, e);
+	n = t->cfg ? cfg_heads(t->cfg, head, MAX_HEADS) : 0;
+	if (!t->cfg || (o->w && cfg_resize(t->cfg, o->w, o->h, e)) || check(t->cfg, n, head, e) ||
+	    !(t->net = net_open(d, t->cfg, &no, e))) {
+		detector_close(t);
+		return NULL;
+	}
+	t->classes = t->cfg->l[head[0]].u.yolo.classes;
+	t->dec = (struct decoder *)xcalloc(1, sizeof *t->dec);
+	t->dec->pic = (struct cands *)xcalloc((size_t)o->batch, sizeof *t->dec->pic);
+	for (int k = 0; k < n; k++) {
+		const struct layer *l = &t->cfg->l[head[k]];
+
+		t->dec->raw[k] = (float *)xcalloc((size_t)o->batch * (size_t)l->h * (size_t)l->w,
+		    (size_t)l->c * sizeof(float));
+	}
+	return t;
+}
+
+void
+detector_close(struct detector *t)
+{
+	if (!t)
+		return;
+	for (int i = 0; t->dec && i < t->opt.batch; i++) {
+		free(t->dec->pic[i].box);
+		free(t->dec->pic[i].score);
+		free(t->dec->pic[i].obj);
+		free(t->dec->pic[i].det);
+	}
+	for (int k = 0; t->dec && k < MAX_HEADS; k++)
+		free(t->dec->raw[k]);
+	if (t->dec)
+		free(t->dec->pic);
+	free(t->dec);
+	net_close(t->net);
+	cfg_close(t->cfg);
+	free(t);
+}
+
+void
+detector_put(struct detector *t, const struct weights *w)
+{
+	struct weights v = *w;
+
+	if (w->ema)
+		v.train = w->ema;
+	if (w->ema && w->ema_stat)
+		v.stat = w->ema_stat;
+	net_put(t->net, &v);
+}
+
+struct input_opts
+detector_inputs(const struct detector *t, int threads)
+{
+	struct input_opts o = { .batch = t->opt.batch, .threads = threads, .w = t->cfg->l[0].in_w,
+		.h = t->cfg->l[0].in_h, .stretch = t->opt.stretch, .resize = t->opt.resize };
+
+	return o;
+}

@@ -1,0 +1,357 @@
+/* detwrite.c -- detections as TSV, JSON lines, COCO results or YOLO text; pictures with boxes.
+ *
+ * Numbers are written by detect_text, so every format holds the same values, and a validation that
+ * takes its values by detect_value scores what a reader of these files would. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "yolo.h"
+
+enum format { TSV, JSON, COCO, YOLO };
+static const char *const formats[] = { "tsv", "json", "coco", "yolo", NULL };
+
+struct detwrite {
+	struct detwrite_opts opt;
+	enum format format;
+	struct outfile out;		/* not for yolo */
+	int begun, odd;			/* a record stands; a name was no UTF-8 */
+	struct imageids *ids;
+	char **file;			/* hash table of the files written by name */
+	size_t nfile, capfile;
+};
+
+/* ---- files by the picture's name ------------------------------------------------------------ */
+
+static size_t
+hash(const char *s)
+{
+	uint64_t h = 14695981039346656037u;
+
+	while (*s)
+		h = (h ^ (unsigned char)*s++) * 1099511628211u;
+	return (size_t)(h ^ h >> 32);
+}
+
+/* 1: the path is there already; else it is taken over. */
+static int
+seen(struct detwrite *t, char *path)
+{
+	char **old = t->file;
+	size_t cap = t->capfile, i;
+
+	if (2 * (t->nfile + 1) > cap) {
+		t->capfile = cap ? 2 * cap : 256;
+		t->file = (char **)xcalloc(t->capfile, sizeof *t->file);
+		t->nfile = 0;
+		for (i = 0; i < cap; i++)
+			if (old[i])
+				seen(t, old[i]);
+		free(old);
+	}
+	for (i = hash(path) % t->capfile; t->file[i]; i = (i + 1) % t->capfile)
+		if (!strcmp(t->file[i], path)) {
+			free(path);
+			return 1;
+		}
+	t->file[i] = path;
+	t->nfile++;
+	return 0;
+}
+
+/* DIR/stem.ext of a picture, once. */
+static const char *
+file_for(struct detwrite *t, const char *dir, const char *name, const char *ext, struct err *e)
+{
+	const char *base = path_base(name), *dot = strrchr(base, '.');
+	int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
+	char *file = xasprintf("%.*s%s", n, base, ext), *path = path_join(dir, file);
+
+	free(file);
+	if (!seen(t, path))
+		return path;
+	err_set(e, "%s/%.*s%s holds another picture's already: names must differ", dir, n, base, ext);
+	return NULL;
+}
+
+static int
+folder(const char *dir, struct err *e)
+{
+	if (mkdir(dir, 0777) && (errno != EEXIST || !path_isdir(dir)))
+		return err_set(e, "%s: %s", dir, strerror(errno));
+	return 0;
+}
+
+/* ---- names and numbers ----------------------------------------------------------------------- */
+
+static const char *
+class_name(const struct detwrite *t, const struct picture *p, int cls, char number[16])
+{
+	const struct dataset *d = t->opt.names;
+	const char *name = NULL;
+
+	if (d && cls < d->nclass)
+		name = d->class_name[cls];
+	else if (p->nclass == t->opt.classes)
+		name = p->class_name[cls];
+	if (name)
+		return name;
+	snprintf(number, 16, "%d", cls);
+	return number;
+}
+
+/* By place where truth and network have equally many classes, else by name, else class + 1. */
+static int64_t
+category(const struct detwrite *t, const struct picture *p, int cls)
+{
+	const struct dataset *d = t->opt.truth;
+	int n = d ? d->nclass : p->nclass;
+	const int64_t *id = d ? d->class_id : p->class_id;
+	char **name = d ? d->class_name : p->class_name, number[16];
+	const char *mine = class_name(t, p, cls, number);
+
+	if (n == t->opt.classes)
+		return id[cls];
+	for (int i = 0; i < n; i++)
+		if (name[i] && !strcmp(name[i], mine))
+			return id[i];
+	return cls + 1;
+}
+
+/* Bytes of the UTF-8 character at s, 0 where there is none. */
+static int
+utf8(const unsigned char *s)
+{
+	int n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 :
+	    *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
+
+	for (int i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+static void
+json_string(struct detwrite *t, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	FILE *f = t->out.f;
+	int n;
+
+	putc('"', f);
+	for (; *s; s += n) {
+		n = utf8(s);
+		if (*s == '"' || *s == '\\')
+			fprintf(f, "\\%c", *s);
+		else if (*s < 32)
+			fprintf(f, "\\u%04x", *s);
+		else if (n)
+			fwrite(s, 1, (size_t)n, f);
+		else {
+			n = 1;
+			fputs("\\ufffd", f);
+			if (!t->odd++)
+				warn("%s: not UTF-8, JSON cannot hold this name; the tsv format can", text);
+		}
+	}
+	putc('"', f);
+}
+
+static void
+numbers(FILE *f, const struct det *d, const char *between)
+{
+	char x[32], y[32], w[32], h[32];
+
+	fprintf(f, "%s%s%s%s%s%s%s", detect_text(d->x, x), between, detect_text(d->y, y), between,
+	    detect_text(d->w, w), between, detect_text(d->h, h));
+}
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+static void
+add_tsv(struct detwrite *t, const struct picture *p, const struct det *d)
+{
+	char number[16], score[32];
+	FILE *f = t->out.f;
+
+	tsv_name(f, p->name);
+	fprintf(f, "\t%d\t", d->cls);
+	tsv_name(f, class_name(t, p, d->cls, number));
+	fprintf(f, "\t%s\t", detect_text(d->score, score));
+	numbers(f, d, "\t");
+	putc('\n', f);
+}
+
+static void
+add_json(struct detwrite *t, const struct picture *p, const struct det *d)
+{
+	char number[16], score[32];
+	FILE *f = t->out.f;
+
+	fputs("{\"image\":", f);
+	json_string(t, p->name);
+	fprintf(f, ",\"class\":%d,\"name\":", d->cls);
+	json_string(t, class_name(t, p, d->cls, number));
+	fprintf(f, ",\"score\":%s,\"bbox\":[", detect_text(d->score, score));
+	numbers(f, d, ",");
+	fputs("]}\n", f);
+}
+
+static int
+add_coco(struct detwrite *t, const struct picture *p, const struct detections *v, struct err *e)
+{
+	FILE *f = t->out.f;
+	char score[32];
+	int64_t id;
+	int named = 0;
+
+	if (t->ids) {
+		if (imageids_find(t->ids, p->name, &id)) {
+			err_set(e, "no image of the truth, or more than one, has this name");
+			return 1;
+		}
+	} else if (p->id >= 0)
+		id = p->id;
+	else
+		named = imageids_digits(p->name, &id);
+	for (int i = 0; i < v->n; i++) {
+		fputs(t->begun++ ? ",\n{\"image_id\":" : "{\"image_id\":", f);
+		if (named)
+			json_string(t, p->name);
+		else
+			fprintf(f, "%lld", (long long)id);
+		fprintf(f, ",\"category_id\":%lld,\"bbox\":[", (long long)category(t, p, v->det[i].cls));
+		numbers(f, &v->det[i], ",");
+		fprintf(f, "],\"score\":%s}", detect_text(v->det[i].score, score));
+	}
+	return 0;
+}
+
+/* A text beside none: also a picture without detections gets its (empty) file. */
+static int
+add_yolo(struct detwrite *t, const struct picture *p, const struct detections *v, struct err *e)
+{
+	const char *path = file_for(t, t->opt.out, p->name, ".txt", e);
+	struct outfile o;
+	char score[32];
+
+	if (!path)
+		return 1;
+	if (out_open(&o, path, e))
+		return -1;
+	for (int i = 0; i < v->n; i++) {
+		struct det d = v->det[i];
+
+		d.x = (d.x + d.w / 2) / (float)p->w;
+		d.y = (d.y + d.h / 2) / (float)p->h;
+		d.w /= (float)p->w;
+		d.h /= (float)p->h;
+		fprintf(o.f, "%d ", d.cls);
+		numbers(o.f, &d, " ");
+		fprintf(o.f, " %s\n", detect_text(d.score, score));
+	}
+	return out_commit(&o, e);
+}
+
+static int
+draw(struct detwrite *t, struct picture *p, const struct detections *v, struct err *e)
+{
+	const char *dot = strrchr(p->name, '.');
+	const char *ext = dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")) ? ".jpg" :
+	    ".png", *path = file_for(t, t->opt.draw, p->name, ext, e);
+	char number[16], *label;
+
+	if (!path)
+		return 1;
+	for (int i = v->n; i-- > 0;) {		/* the best on top */
+		const struct det *d = &v->det[i];
+
+		label = xasprintf("%s %.2f", class_name(t, p, d->cls, number), (double)d->score);
+		image_box(&p->px, d->x, d->y, d->w, d->h, d->cls, label);
+		free(label);
+	}
+	return image_write(path, &p->px, e);
+}
+
+int
+detwrite_add(struct detwrite *t, struct picture *p, const struct detections *v, struct err *e)
+{
+	int r = 0;
+
+	if (t->format == COCO)
+		r = add_coco(t, p, v, e);
+	else if (t->format == YOLO)
+		r = add_yolo(t, p, v, e);
+	for (int i = 0; i < v->n && t->format == TSV; i++)
+		add_tsv(t, p, &v->det[i]);
+	for (int i = 0; i < v->n && t->format == JSON; i++)
+		add_json(t, p, &v->det[i]);
+	if (r >= 0 && t->opt.draw && p->px.px) {
+		struct err why;
+		int q = draw(t, p, v, &why);
+
+		if (q)
+			*e = why;
+		r = q ? q : r;
+	}
+	return r;
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+struct detwrite *
+detwrite_open(const struct detwrite_opts *o, struct err *e)
+{
+	struct detwrite *t = (struct detwrite *)xcalloc(1, sizeof *t);
+	int bad;
+
+	t->opt = *o;
+	while (formats[t->format] && strcmp(formats[t->format], o->format))
+		t->format = (enum format)(t->format + 1);
+	bad = !formats[t->format] ? err_set(e, "unknown format '%s': want tsv, json, coco or yolo",
+	    o->format) : t->format == YOLO ? folder(o->out, e) : out_open(&t->out, o->out, e);
+	if (!bad && o->draw)
+		bad = folder(o->draw, e);
+	if (bad) {
+		detwrite_close(t, 0, NULL);
+		return NULL;
+	}
+	if (o->truth)
+		t->ids = imageids_open(o->truth);
+	if (t->format == TSV)
+		fputs("#image\tclass\tname\tscore\tx\ty\tw\th\n", t->out.f);
+	if (t->format == COCO)
+		fputs("[", t->out.f);
+	return t;
+}
+
+int
+detwrite_flush(struct detwrite *t, struct err *e)
+{
+	if (t->out.f && (fflush(t->out.f) || ferror(t->out.f)))
+		return err_set(e, "%s: %s", t->opt.out, strerror(errno));
+	return 0;
+}
+
+int
+detwrite_close(struct detwrite *t, int keep, struct err *e)
+{
+	int r = 0;
+
+	if (!t)
+		return 0;
+	if (t->out.f && keep) {
+		if (t->format == COCO)
+			fputs("]\n", t->out.f);
+		r = out_commit(&t->out, e);
+	} else if (t->out.f)
+		out_abort(&t->out);
+	for (size_t i = 0; i < t->capfile; i++)
+		free(t->file[i]);
+	free(t->file);
+	imageids_close(t->ids);
+	free(t);
+	return r;
+}

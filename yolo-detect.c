@@ -1,0 +1,384 @@
+/* yolo-detect.c -- detect with a trained network: options, model, and the loop over batches.
+ *
+ * Workers decode the next batch while this one is computed (inputs.c); detect.c makes boxes of the
+ * network's output; detwrite.c writes them.  A picture that cannot be read costs a line and the exit
+ * status, not the others. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "yolo.h"
+
+static const char usage[] =
+    "usage: yolo-detect [-hqV] [-b batch] [-c cfg] [-d device] [-f tsv|json|coco|yolo] [-i iou]\n"
+    "                   [-j threads] [-k nms] [-n names] [-O key=value] [-o output]\n"
+    "                   [-p precision] [-s side] [-t score] [-x dir] -w weights [input ...]\n";
+
+static const struct option longopts[] = {
+	{ "batch", 1, NULL, 'b' }, { "cfg", 1, NULL, 'c' }, { "device", 1, NULL, 'd' },
+	{ "format", 1, NULL, 'f' }, { "help", 0, NULL, 'h' }, { "iou", 1, NULL, 'i' },
+	{ "threads", 1, NULL, 'j' }, { "nms", 1, NULL, 'k' }, { "names", 1, NULL, 'n' },
+	{ "option", 1, NULL, 'O' }, { "output", 1, NULL, 'o' }, { "precision", 1, NULL, 'p' },
+	{ "quiet", 0, NULL, 'q' }, { "side", 1, NULL, 's' }, { "score", 1, NULL, 't' },
+	{ "version", 0, NULL, 'V' }, { "weights", 1, NULL, 'w' }, { "draw", 1, NULL, 'x' },
+	{ NULL, 0, NULL, 0 }
+};
+
+static const struct setting table[] = {
+	{ "clip", "1", "0|1", "cut boxes at the picture's edges" },
+	{ "cutoff", NULL, "int 1..100000", "load only the first N layers of a .weights file" },
+	{ "deterministic", "0", "0|1", "CUDA: the same bits in every run" },
+	{ "eval", "0", "0|1", "as validation does: -t 0.001 -i 0.6 -k greedy, max_det 300" },
+	{ "exact", "0", "0|1", "plain kernels only" },
+	{ "ids", NULL, "text", "truth whose image and category ids -f coco writes" },
+	{ "max_det", NULL, "int 0..1000000000", "most detections of a picture, 0 all (by -k)" },
+	{ "resize", NULL, "stb|bilinear|darknet", "how pictures are resized (.weights darknet, else stb)" },
+	{ "softmax", NULL, "0|1", "decode classes by softmax (1 where a checkpoint's loss asks for it)" },
+	{ "stretch", "0", "0|1", "stretch pictures to the network's size instead of a letterbox" },
+	{ "threads", NULL, "int 1..1024", "compute threads (the cores that may be used)" },
+	{ NULL, NULL, NULL, NULL }
+};
+
+struct cmd {
+	const char *arg[128];		/* arguments of the option letters, NULL where not given */
+	char **in;
+	int nin;
+	struct settings set;
+	long batch, jobs;
+	double score, iou;
+	int w, h;			/* -s, else 0 */
+};
+struct job {
+	struct cfg *cfg;
+	struct dev *dev;
+	struct detector *det;
+	struct detwrite *out;
+	struct dataset names, truth;
+	int darknet, softmax;		/* of the weights file: its kind, its loss */
+	long pictures, found, failed, turned;
+	double began;
+};
+
+static volatile sig_atomic_t asked;
+static struct inputs *volatile running;
+
+static void
+on_signal(int sig)
+{
+	asked = sig;
+	if (running)
+		inputs_stop(running);
+}
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+static void
+version(void)
+{
+	char devs[512];
+
+	dev_list(devs, sizeof devs);
+	printf("yolo-detect %s\n%s", YOLO_VERSION, devs);
+}
+
+static void
+parse(struct cmd *c, int argc, char **argv)
+{
+	struct err e;
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "b:c:d:f:hi:j:k:n:O:o:p:qs:t:Vw:x:", longopts,
+	    NULL)) >= 0)
+		switch (opt) {
+		case 'h': fputs(usage, stdout); exit(0);
+		case 'V': version(); exit(0);
+		case 'q': quiet = 1; break;
+		case '?': fputs(usage, stderr); exit(2);
+		case 'O':
+			if (!strcmp(optarg, "help")) {
+				settings_help(&c->set, stdout);
+				exit(0);
+			}
+			if (settings_set(&c->set, optarg, &e))
+				die(2, "%s", e.msg);
+			break;
+		default: c->arg[opt] = optarg; break;
+		}
+	c->in = argv + optind;
+	c->nin = argc - optind;
+}
+
+static void
+check(struct cmd *c)
+{
+	const char *const *a = c->arg;
+
+	c->batch = 8;
+	c->jobs = 2;
+	if (!a['w'])
+		die(2, "no weights: -w names a .weights or .safetensors file");
+	if (a['b'] && num_int(a['b'], 1, 65536, &c->batch))
+		die(2, "-b %s: want a whole number from 1 to 65536", a['b']);
+	if (a['j'] && num_int(a['j'], 1, 1024, &c->jobs))
+		die(2, "-j %s: want a whole number from 1 to 1024", a['j']);
+	if (a['t'] && num_real(a['t'], 0, 1, &c->score))
+		die(2, "-t %s: want a score from 0 to 1", a['t']);
+	if (a['i'] && num_real(a['i'], 0, 1, &c->iou))
+		die(2, "-i %s: want an IoU from 0 to 1", a['i']);
+	if (a['s'] && num_side(a['s'], &c->w, &c->h))
+		die(2, "-s %s: want a side such as 416 or 608x352", a['s']);
+	if (a['p'] && strcmp(a['p'], "fp32") && strcmp(a['p'], "tf32"))
+		die(2, "-p %s: want fp32 or tf32 (a mode of CUDA's matrix product)", a['p']);
+	if (a['f'] && strcmp(a['f'], "tsv") && strcmp(a['f'], "json") && strcmp(a['f'], "coco") &&
+	    strcmp(a['f'], "yolo"))
+		die(2, "-f %s: want tsv, json, coco or yolo", a['f']);
+	if (a['f'] && !strcmp(a['f'], "yolo") && (!a['o'] || !strcmp(a['o'], "-")))
+		die(2, "-f yolo writes a file a picture: -o names their folder");
+}
+
+/* ---- the model ----------------------------------------------------------------------------- */
+
+static int
+is_safetensors(const char *path)
+{
+	unsigned char b[9];
+	FILE *f = fopen(path, "rb");
+	size_t n = f ? fread(b, 1, sizeof b, f) : 0;
+
+	if (f)
+		fclose(f);
+	return n == sizeof b && !b[5] && !b[6] && !b[7] && b[8] == '{';
+}
+
+/* The cfg: -c, else what a checkpoint carries; and how its loss decodes classes. */
+static int
+open_cfg(struct job *j, const struct cmd *c, struct err *e)
+{
+	const char *path = c->arg['w'], *loss = NULL;
+	struct st *st = NULL;
+	char *text = NULL;
+
+	j->darknet = !is_safetensors(path);
+	if (!j->darknet && !(st = st_open(path, e)))
+		return -1;
+	if (st && (loss = st_meta(st, "loss")) && loss_kind(loss) >= 0)
+		j->softmax = detect_softmax((enum loss_kind)loss_kind(loss));
+	if (c->arg['c'])
+		j->cfg = cfg_read(c->arg['c'], e);
+	else if (st && (text = checkpoint_cfg(st)))
+		j->cfg = cfg_parse(path, text, strlen(text), e);
+	else
+		err_set(e, "%s: holds no cfg: -c names it", path);
+	free(text);
+	st_close(st);
+	return j->cfg ? 0 : -1;
+}
+
+static void
+options(const struct job *j, const struct cmd *c, struct detect_opts *o)
+{
+	const struct settings *s = &c->set;
+	const char *resize = settings_str(s, "resize");
+	struct nms m;
+	struct err e;
+
+	detect_defaults(o, j->cfg);
+	if (settings_int(s, "eval"))
+		detect_eval(o);
+	if (c->arg['k']) {
+		if (nms_method(&m, c->arg['k'], &e))
+			die(2, "-k: %s", e.msg);
+		m.score_thresh = o->nms.score_thresh;
+		m.iou_thresh = o->nms.iou_thresh;
+		if (settings_int(s, "eval"))
+			m.max_det = o->nms.max_det;
+		o->nms = m;
+	}
+	if (c->arg['t'])
+		o->nms.score_thresh = c->score;
+	if (c->arg['i'])
+		o->nms.iou_thresh = c->iou;
+	if (settings_given(s, "max_det"))
+		o->nms.max_det = (int)settings_int(s, "max_det");
+	o->batch = (int)c->batch;
+	o->w = c->w;
+	o->h = c->h;
+	o->clip = (int)settings_int(s, "clip");
+	o->stretch = (int)settings_int(s, "stretch");
+	o->softmax = settings_given(s, "softmax") ? (int)settings_int(s, "softmax") : j->softmax;
+	if (!resize)
+		resize = j->darknet ? "darknet" : "stb";
+	o->resize = *resize == 's' ? RESIZE_STB : *resize == 'b' ? RESIZE_BILINEAR : RESIZE_DARKNET;
+}
+
+static int
+load(struct job *j, const struct cmd *c, struct err *e)
+{
+	const struct params *p = &j->det->net->par;
+	struct weights w;
+	int bad, cutoff = settings_given(&c->set, "cutoff") ? (int)settings_int(&c->set, "cutoff") : -1;
+
+	weights_init(j->det->cfg, p, 0, &w);
+	bad = weights_load(c->arg['w'], j->det->cfg, p, &w, cutoff, e);
+	if (!bad)
+		detector_put(j->det, &w);
+	weights_free(&w);
+	return bad;
+}
+
+static void
+no_report(void *arg, int refused, const char *line)	/* only names and ids are wanted */
+{
+	(void)arg;
+	(void)refused;
+	(void)line;
+}
+
+static int
+open_tables(struct job *j, const struct cmd *c, struct err *e)
+{
+	const char *ids = settings_str(&c->set, "ids"), *names = c->arg['n'];
+
+	if (names && labels_names(&j->names, names, e))
+		return -1;
+	if (names && j->names.nclass != j->det->classes)
+		return err_set(e, "%s: %d names, but the network has classes=%d", names, j->names.nclass,
+		    j->det->classes);
+	return ids ? labels_read(&j->truth, ids, NULL, no_report, NULL, e) : 0;
+}
+
+static int
+open_job(struct job *j, const struct cmd *c, struct err *e)
+{
+	struct dev_opts o = { .tf32 = c->arg['p'] && !strcmp(c->arg['p'], "tf32"),
+		.exact = (int)settings_int(&c->set, "exact"),
+		.deterministic = (int)settings_int(&c->set, "deterministic"),
+		.threads = settings_given(&c->set, "threads") ? (int)settings_int(&c->set, "threads") :
+		    cores() };
+	struct detwrite_opts w = { .format = c->arg['f'] ? c->arg['f'] : "tsv",
+		.out = c->arg['o'] ? c->arg['o'] : "-", .draw = c->arg['x'] };
+	struct detect_opts d;
+
+	if (open_cfg(j, c, e))
+		return -1;
+	options(j, c, &d);
+	if (!(j->dev = dev_open(c->arg['d'], &o, e)) ||
+	    !(j->det = detector_open(j->dev, j->cfg, &d, e)) || load(j, c, e) ||
+	    open_tables(j, c, e))
+		return -1;
+	w.names = c->arg['n'] ? &j->names : NULL;
+	w.truth = settings_str(&c->set, "ids") ? &j->truth : NULL;
+	w.classes = j->det->classes;
+	return (j->out = detwrite_open(&w, e)) ? 0 : -1;
+}
+
+static void
+close_job(struct job *j)
+{
+	detector_close(j->det);
+	if (j->dev)
+		dev_close(j->dev);
+	cfg_close(j->cfg);
+	labels_close(&j->names);
+	labels_close(&j->truth);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------ */
+
+static void
+failed(struct job *j, const char *name, const char *why)
+{
+	struct err line;
+
+	err_set(&line, "%s: %s", name, why);	/* a name may hold newlines; a message is one line */
+	warn("%s", line.msg);
+	j->failed++;
+}
+
+static int
+batch(struct job *j, struct pictures *p, struct detections *found, struct err *e)
+{
+	struct err why;
+	int r;
+
+	if (detector_run(j->det, p, found, e))
+		return -1;
+	for (int i = 0; i < p->n; i++) {
+		struct picture *pic = &p->pic[i];
+
+		j->pictures++;
+		if (pic->why) {
+			failed(j, pic->name, pic->why);
+			continue;
+		}
+		j->found += found[i].n;
+		j->turned += pic->orientation > 1;
+		if ((r = detwrite_add(j->out, pic, &found[i], &why)) < 0) {
+			*e = why;
+			return -1;
+		}
+		if (r)
+			failed(j, pic->name, why.msg);
+	}
+	progress("%ld pictures  %ld detections  %.1f img/s", j->pictures, j->found,
+	    (double)j->pictures / (now() - j->began));
+	return detwrite_flush(j->out, e);
+}
+
+static int
+detect(struct job *j, const struct cmd *c, struct err *e)
+{
+	struct input_opts o = detector_inputs(j->det, (int)c->jobs);
+	struct detections *found = (struct detections *)xcalloc((size_t)o.batch, sizeof *found);
+	struct sigaction sa = { .sa_handler = on_signal };
+	struct inputs *in;
+	struct pictures *p;
+	int r = 0;
+
+	o.keep = c->arg['x'] != NULL;
+	j->began = now();
+	running = in = inputs_open(c->in, c->nin, &o);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	while (!r && !asked && (p = inputs_next(in))) {
+		r = batch(j, p, found, e);
+		inputs_free(in, p);
+	}
+	running = NULL;
+	inputs_close(in);
+	free(found);
+	progress_end();
+	return r;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct cmd c;
+	struct job j;
+	struct err e = { "" }, why;
+	int r;
+
+	prog = "yolo-detect";
+	memset(&c, 0, sizeof c);
+	memset(&j, 0, sizeof j);
+	settings_open(&c.set, table);
+	parse(&c, argc, argv);
+	check(&c);
+	r = open_job(&j, &c, &e) || detect(&j, &c, &e);
+	if (detwrite_close(j.out, !r && !asked, &why) && !r) {
+		e = why;
+		r = 1;
+	}
+	if (r)
+		warn("%s", e.msg);
+	if (j.failed)
+		warn("%ld of %ld pictures failed", j.failed, j.pictures);
+	if (j.turned && !quiet)
+		warn("%ld pictures ask to be shown turned (EXIF): boxes are those of the stored pixels",
+		    j.turned);
+	close_job(&j);
+	settings_close(&c.set);
+	return r ? 1 : asked ? 128 + (int)asked : j.failed > 0;
+}
