@@ -1,0 +1,363 @@
+/* sync_meet.c -- what ranks of one host share: a mapping, a barrier, a reason for the end.
+ *
+ * The mapping has no name: it comes through a fork, or as a descriptor over a socket, so nothing is
+ * left behind however the ranks end.  /dev/shm, 64 MB in containers, is not used.
+ *
+ * The barrier is a counter and a generation; waiters sleep on the generation.  No lock is held by
+ * anyone, so a rank that is killed cannot take one along.  Sleepers look around ten times a second:
+ * has anyone failed, has a missing rank ended, has none of the missing shown life for the whole
+ * deadline?  The first who finds a reason writes it down, and all waits end with it. */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "yolo.h"
+
+enum { SLICE_MS = 100, SPIN = 3000 };
+
+/* What a rank last came to do.  Two, in turn: who is one operation ahead must not overwrite what
+ * the others still compare; two ahead nobody can be. */
+struct post { uint64_t n; char what[24]; };
+struct seat {
+	uint64_t arrived;		/* barriers that it came to */
+	uint32_t left;			/* its process has ended */
+	uint64_t beat, op;		/* signs of life; operations begun */
+	struct post post[2];
+	char pad[64];
+};
+struct shared {
+	uint32_t count, gen;
+	uint32_t failed;		/* 1: the reason is being written, 2: it can be read */
+	char why[1024], id[256];
+	char pad[64];
+};
+struct meet {
+	struct shared *s;
+	struct seat *seat;
+	char *small, *slot;
+	size_t len;
+	int size, spin, turn, first;	/* first: the reason is this process's */
+	int *peer, npeer;		/* joined: sockets to the others; they hang up when one ends */
+};
+
+static size_t
+page_up(size_t n)
+{
+	return (n + 4095) & ~(size_t)4095;
+}
+
+/* Where the parts lie; the whole length. */
+static size_t
+layout(int size, size_t *seat, size_t *small, size_t *slot)
+{
+	*seat = page_up(sizeof(struct shared));
+	*small = *seat + page_up((size_t)size * sizeof(struct seat));
+	*slot = *small + page_up((size_t)size * 2 * MEET_SMALL);
+	return *slot + ((size_t)size + 1) * MEET_SLOT;
+}
+
+static struct meet *
+attach(int size, int fd, struct err *e)
+{
+	size_t seat, small, slot, len = layout(size, &seat, &small, &slot);
+	struct meet *m;
+	cpu_set_t set;
+	char *p;
+
+	p = (char *)mmap(NULL, len, PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+	if (p == MAP_FAILED) {
+		err_set(e, "cannot map %zu bytes shared by %d ranks: %s", len, size, strerror(errno));
+		return NULL;
+	}
+	m = (struct meet *)xcalloc(1, sizeof *m);
+	m->s = (struct shared *)p;
+	m->seat = (struct seat *)(p + seat);
+	m->small = p + small;
+	m->slot = p + slot;
+	m->len = len;
+	m->size = size;
+	m->spin = !sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) >= size ? SPIN : 0;
+	return m;
+}
+
+struct meet *
+meet_map(int size, struct err *e)
+{
+	return attach(size, -1, e);
+}
+
+void
+meet_close(struct meet *m)
+{
+	if (!m)
+		return;
+	for (int i = 0; i < m->npeer; i++)
+		if (m->peer[i] >= 0)
+			close(m->peer[i]);
+	free(m->peer);
+	munmap(m->s, m->len);
+	free(m);
+}
+
+/* Rank 0 makes the memory, the others get its descriptor. */
+struct meet *
+meet_join(int rank, int size, const char *name, double deadline, struct err *e)
+{
+	int *peer = (int *)xmalloc((size_t)size * sizeof *peer), fd = -1, bad;
+	size_t seat, small, slot, len = layout(size, &seat, &small, &slot);
+	struct meet *m = NULL;
+	struct stat st;
+
+	if (rank)
+		bad = join_rank(rank, size, name, now() + deadline, &fd, peer, e);
+	else if ((fd = memfd_create("yolo", MFD_CLOEXEC)) < 0 || ftruncate(fd, (off_t)len))
+		bad = err_set(e, "cannot make %zu bytes of shared memory: %s", len, strerror(errno));
+	else
+		bad = join_host(size, name, now() + deadline, fd, peer, e);
+	if (!bad && (fstat(fd, &st) || (size_t)st.st_size != len))
+		bad = err_set(e, "rank 0 runs another version of this program");
+	if (!bad && (m = attach(size, fd, e))) {
+		m->peer = peer;
+		m->npeer = rank ? 1 : size;
+	} else
+		free(peer);
+	if (fd >= 0)
+		close(fd);
+	return m;
+}
+
+int
+meet_joined(const struct meet *m)
+{
+	return m->npeer > 0;
+}
+
+/* ---- failure and life --------------------------------------------------------------------- */
+
+static void
+wake(struct meet *m)
+{
+	syscall(SYS_futex, &m->s->gen, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int
+meet_fail(struct meet *m, const char *why)
+{
+	uint32_t none = 0;
+	int first = __atomic_compare_exchange_n(&m->s->failed, &none, 1, 0, __ATOMIC_ACQ_REL,
+	    __ATOMIC_ACQUIRE);
+
+	if (first) {
+		snprintf(m->s->why, sizeof m->s->why, "%s", why);
+		__atomic_store_n(&m->s->failed, 2, __ATOMIC_RELEASE);
+	}
+	wake(m);
+	return m->first |= first;
+}
+
+const char *
+meet_failed(struct meet *m)
+{
+	uint32_t f = __atomic_load_n(&m->s->failed, __ATOMIC_ACQUIRE);
+
+	for (int i = 0; f == 1 && i < 1000; i++) {	/* its writer may have died in between */
+		sched_yield();
+		f = __atomic_load_n(&m->s->failed, __ATOMIC_ACQUIRE);
+	}
+	return f == 2 ? m->s->why : f ? "a rank failed" : NULL;
+}
+
+void
+meet_left(struct meet *m, int rank)
+{
+	__atomic_store_n(&m->seat[rank].left, 1, __ATOMIC_RELEASE);
+	wake(m);
+}
+
+void
+meet_alive(struct meet *m, int rank)
+{
+	__atomic_add_fetch(&m->seat[rank].beat, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t
+meet_beats(struct meet *m, int but)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < m->size; i++)
+		if (i != but)
+			sum += __atomic_load_n(&m->seat[i].beat, __ATOMIC_RELAXED);
+	return sum;
+}
+
+/* Joined ranks have no parent that waits for them: a socket that hangs up tells. */
+static void
+look_at_peers(struct meet *m)
+{
+	for (int i = 0; i < m->npeer; i++) {
+		struct pollfd p = { m->peer[i], POLLIN, 0 };
+
+		if (m->peer[i] >= 0 && poll(&p, 1, 0) > 0)
+			meet_left(m, i);
+	}
+}
+
+/* ---- the barrier -------------------------------------------------------------------------- */
+
+static const struct post *
+post_of(const struct meet *m, int rank)
+{
+	const struct seat *s = &m->seat[rank];
+
+	return &s->post[__atomic_load_n(&s->op, __ATOMIC_ACQUIRE) & 1];
+}
+
+/* A rank that has not come to the barrier at which this one is; -1: all have. */
+static int
+missing(struct meet *m, uint64_t mine, int left)
+{
+	for (int i = 0; i < m->size; i++)
+		if (__atomic_load_n(&m->seat[i].arrived, __ATOMIC_ACQUIRE) < mine &&
+		    (!left || __atomic_load_n(&m->seat[i].left, __ATOMIC_ACQUIRE)))
+			return i;
+	return -1;
+}
+
+static uint64_t
+missing_beats(struct meet *m, uint64_t mine)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < m->size; i++)
+		if (__atomic_load_n(&m->seat[i].arrived, __ATOMIC_ACQUIRE) < mine)
+			sum += __atomic_load_n(&m->seat[i].beat, __ATOMIC_RELAXED) + 1;
+	return sum;
+}
+
+/* Writes the reason down, for all, unless there is one. */
+static int
+give_up(struct meet *m, int rank, int who, const char *how, struct err *e)
+{
+	struct seat *me = &m->seat[rank], *other = &m->seat[who];
+	struct err why;
+
+	err_set(&why, "rank %d %s: rank %d waits for it in %s %llu (%llu numbers), it was last in %s %llu",
+	    who, how, rank, post_of(m, rank)->what, (unsigned long long)me->op,
+	    (unsigned long long)post_of(m, rank)->n, other->op ? post_of(m, who)->what : "operation",
+	    (unsigned long long)other->op);
+	meet_fail(m, why.msg);
+	return err_set(e, "%s", meet_failed(m));
+}
+
+/* Look around: -1 when there is a reason to give up. */
+static int
+look(struct meet *m, int rank, uint64_t mine, double since, double deadline, struct err *e)
+{
+	const char *why = meet_failed(m);
+	char how[64];
+	int who;
+
+	if (why)
+		return err_set(e, "%s", why);
+	look_at_peers(m);
+	if ((who = missing(m, mine, 1)) >= 0)
+		return give_up(m, rank, who, "has ended", e);
+	if (now() - since > deadline && (who = missing(m, mine, 0)) >= 0) {
+		snprintf(how, sizeof how, "stalled for %g s", deadline);
+		return give_up(m, rank, who, how, e);
+	}
+	return 0;
+}
+
+int
+meet_wait(struct meet *m, int rank, double deadline, struct err *e)
+{
+	struct timespec slice = { 0, SLICE_MS * 1000000L };
+	uint32_t gen = __atomic_load_n(&m->s->gen, __ATOMIC_ACQUIRE);
+	uint64_t mine = __atomic_add_fetch(&m->seat[rank].arrived, 1, __ATOMIC_ACQ_REL);
+	uint64_t beats = 0;
+	double since = now();
+	int in = 1;
+
+	meet_alive(m, rank);
+	if (__atomic_add_fetch(&m->s->count, 1, __ATOMIC_ACQ_REL) == (uint32_t)m->size) {
+		__atomic_store_n(&m->s->count, 0, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&m->s->gen, 1, __ATOMIC_ACQ_REL);
+		wake(m);
+		return 0;
+	}
+	for (int i = 0; i < m->spin && in; i++)
+		in = __atomic_load_n(&m->s->gen, __ATOMIC_ACQUIRE) == gen;
+	for (int round = 0; __atomic_load_n(&m->s->gen, __ATOMIC_ACQUIRE) == gen; round++) {
+		uint64_t b = missing_beats(m, mine);
+
+		if (b != beats)
+			since = now();
+		beats = b;
+		if (round && look(m, rank, mine, since, deadline, e))
+			return __atomic_load_n(&m->s->gen, __ATOMIC_ACQUIRE) == gen ? -1 : 0;
+		syscall(SYS_futex, &m->s->gen, FUTEX_WAIT, gen, &slice, NULL, 0);
+	}
+	return 0;
+}
+
+int
+meet_begin(struct meet *m, int rank, double deadline, const char *what, size_t n, struct err *e)
+{
+	struct seat *me = &m->seat[rank];
+	uint64_t op = me->op + 1;
+	struct post *p = &me->post[op & 1];
+	struct err why;
+
+	p->n = n;
+	snprintf(p->what, sizeof p->what, "%s", what);
+	__atomic_store_n(&me->op, op, __ATOMIC_RELEASE);
+	if (meet_wait(m, rank, deadline, e))
+		return -1;
+	for (int i = 1; i < m->size; i++) {
+		const struct post *a = &m->seat[0].post[op & 1], *b = &m->seat[i].post[op & 1];
+
+		if (a->n == b->n && !strcmp(a->what, b->what))
+			continue;
+		err_set(&why, "ranks disagree: operation %llu is %s of %llu numbers on rank 0, "
+		    "%s of %llu on rank %d", (unsigned long long)op, a->what, (unsigned long long)a->n,
+		    b->what, (unsigned long long)b->n, i);
+		meet_fail(m, why.msg);
+		return err_set(e, "%s", meet_failed(m));
+	}
+	return 0;
+}
+
+void *
+meet_small(struct meet *m, int rank, int turn)
+{
+	return m->small + ((size_t)rank * 2 + (size_t)turn) * MEET_SMALL;
+}
+
+void *
+meet_slot(struct meet *m, int i)
+{
+	return m->slot + (size_t)i * MEET_SLOT;
+}
+
+void *
+meet_id(struct meet *m)
+{
+	return m->s->id;
+}
+
+int
+meet_turn(struct meet *m)
+{
+	return m->turn = !m->turn;
+}

@@ -1,0 +1,106 @@
+/* sync_world.c -- the world that a launcher made: who am I, how many are we, where are the others.
+ *
+ * Launchers tell in environment variables.  Order matters: under Slurm, mpirun starts its daemons
+ * by srun, so that a rank sees Slurm's variables of the daemon; and sbatch sets SLURM_PROCID in the
+ * shell of the script, hence the size is that of the step, which only srun sets. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "yolo.h"
+
+struct launcher {
+	const char *name, *rank, *size, *local_rank, *local_size, *nodes;
+	const char *id[3];		/* tell this run from others on the host */
+};
+static const struct launcher launchers[] = {
+	{ "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL,
+	    { "TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT" } },
+	{ "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+	    "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, { "PMIX_NAMESPACE", NULL, NULL } },
+	{ "MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+	    "MV2_COMM_WORLD_LOCAL_SIZE", NULL, { NULL, NULL, NULL } },
+	{ "MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL,
+	    { NULL, NULL, NULL } },
+	{ "Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL,
+	    "SLURM_STEP_NUM_NODES", { "SLURM_JOB_ID", "SLURM_STEP_ID", NULL } },
+};
+
+enum { MAXRANKS = 4096 };
+
+/* A whole number of the environment; -1: not there, or not a number. */
+static long
+env(const char *name)
+{
+	const char *s = name ? getenv(name) : NULL;
+	long v;
+
+	return s && !num_int(s, 0, MAXRANKS, &v) ? v : -1;
+}
+
+/* The socket's name: the user, the run, and, where nothing names the run, the launcher's process. */
+static char *
+meeting_place(const struct launcher *l)
+{
+	char *name = xasprintf("yolo-%ld", (long)geteuid());
+	int named = 0;
+
+	for (int i = 0; i < 3; i++) {
+		const char *v = l->id[i] ? getenv(l->id[i]) : NULL;
+		char *longer = v ? xasprintf("%s-%.40s", name, v) : NULL;
+
+		if (!longer)
+			continue;
+		free(name);
+		name = longer;
+		named = 1;
+	}
+	if (!named) {
+		char *longer = xasprintf("%s-%ld", name, (long)getppid());
+
+		free(name);
+		name = longer;
+	}
+	if (strlen(name) > 100)
+		name[100] = 0;
+	return name;
+}
+
+static int
+join(struct world *w, const struct launcher *l, struct err *e)
+{
+	long here = env(l->local_size), nodes = env(l->nodes);
+	struct err why = { "" };
+	char *place;
+
+	if ((here > 0 && here < w->size) || nodes > 1)
+		return err_set(e, "%s started %d ranks on several hosts; this version has ranks on one "
+		    "host only", l->name, w->size);
+	place = meeting_place(l);
+	w->meet = meet_join(w->rank, w->size, place, w->deadline > 0 ? w->deadline : 60, &why);
+	free(place);
+	return w->meet ? 1 : err_set(e, "%s: rank %d of %d: %s", l->name, w->rank, w->size, why.msg);
+}
+
+int
+world_find(struct world *w, struct err *e)
+{
+	w->rank = w->local_rank = 0;
+	w->size = 1;
+	w->meet = NULL;
+	for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+		const struct launcher *l = &launchers[i];
+		long rank = env(l->rank), size = env(l->size), local = env(l->local_rank);
+
+		if (size < 2 || !getenv(l->rank))
+			continue;
+		if (rank < 0 || rank >= size)
+			return err_set(e, "%s: %s=%s is no rank of %s=%ld", l->name, l->rank,
+			    getenv(l->rank), l->size, size);
+		w->rank = (int)rank;
+		w->size = (int)size;
+		w->local_rank = local >= 0 ? (int)local : w->rank;
+		return join(w, l, e);
+	}
+	return 0;
+}
