@@ -205,11 +205,25 @@ struct image {
 	unsigned char *px;		/* RGB, rows of w * 3 bytes */
 };
 enum resize_kind { RESIZE_STB, RESIZE_BILINEAR, RESIZE_DARKNET };
-/* Decode JPEG (turbojpeg) or what stb_image reads; grey becomes RGB, alpha is dropped, 16 bits
- * become 8, EXIF orientation is NOT applied (labels are drawn on stored pixels by darknet and
- * OpenCV alike) but reported.  A damaged picture is an error, never half a picture. */
+/* Decode JPEG (libjpeg-turbo), PNG, BMP, GIF (its first image) or PNM (stb_image); grey becomes
+ * RGB, alpha is dropped, 16 bits become 8, EXIF orientation is NOT applied (labels are drawn on
+ * stored pixels by darknet and OpenCV alike).  A damaged picture is an error, never half a picture.
+ * On success err holds a remark ("no end mark ...") or an empty string. */
 int image_decode(const void *bytes, size_t n, struct image *, struct err *);
+/* From the header alone; orientation 0 where none is said. */
 int image_size(const void *bytes, size_t n, int *w, int *h, int *orientation, struct err *);
+int image_file_size(const char *path, int *w, int *h, int *orientation, struct err *);
+enum image_format { IMG_UNKNOWN, IMG_JPEG, IMG_PNG, IMG_GIF, IMG_BMP, IMG_PNM };
+enum image_format image_format(const void *bytes, size_t n);
+int image_limit(int64_t w, int64_t h, struct err *);	/* -1: no size, or a bomb */
+int image_whole(const void *bytes, size_t n, struct err *);	/* PNG, GIF: nothing missing */
+struct jpeg_walk {		/* a JPEG's segments; jpeg.c */
+	int w, h, bits, comps, progressive, orientation, scans, eoi, cut;
+	size_t junk, len;
+};
+void jpeg_walk(const unsigned char *, size_t n, unsigned char *copy, struct jpeg_walk *);
+int jpeg_decode(const unsigned char *, size_t n, struct image *, struct err *);
+int image_jpeg(const struct image *, int quality, unsigned char **out, size_t *n, struct err *);
 int image_load(const char *path, struct image *, struct err *);
 struct image image_new(int w, int h);
 void image_free(struct image *);
@@ -223,6 +237,7 @@ struct fit fit_stretch(int pic_w, int pic_h, int net_w, int net_h);
  * 0.5 for RESIZE_DARKNET (computed in float, corner-aligned), else 114/255 (8-bit resize). */
 void image_to_net(const struct image *, struct fit, enum resize_kind, int net_w, int net_h,
     float *out);
+/* Draw a box in the class's colour with a readable label on it (text may be NULL). */
 void image_box(struct image *, double x, double y, double w, double h, int cls, const char *text);
 int image_write(const char *path, const struct image *, struct err *);	/* .png or .jpg, atomic */
 
@@ -283,8 +298,8 @@ void labels_close(struct dataset *);
 
 enum codec { CODEC_JPEG, CODEC_PNG, CODEC_OTHER, CODEC_RAW };
 struct record {
-	uint64_t id;			/* running number in the pack, or the COCO image id */
-	int w, h, orientation;
+	int64_t id;			/* COCO image id, -1 where there is none */
+	int w, h, orientation;		/* as stored; EXIF orientation, 0 where none is said */
 	enum codec codec;
 	const char *name;
 	const struct box *box;

@@ -1,0 +1,151 @@
+/* image.c -- pictures in memory: decode, load, write.
+ *
+ * A picture is 8-bit RGB.  EXIF orientation is reported and not applied: darknet and the label
+ * tools count pixels as stored.  Every size is bounded before memory is taken. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <stb_image.h>
+#define STBIW_NO_STDIO
+#include <stb_image_write.h>
+
+#include "yolo.h"
+
+#define MAX_FILE ((size_t)1 << 30)
+
+struct image
+image_new(int w, int h)
+{
+	struct image im = { w, h, (unsigned char *)xmalloc((size_t)w * (size_t)h * 3) };
+
+	return im;
+}
+
+void
+image_free(struct image *im)
+{
+	free(im->px);
+	im->px = NULL;
+	im->w = im->h = 0;
+}
+
+static int
+stb_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
+{
+	int comp, w, h;
+	unsigned char *px;
+
+	stbi_convert_iphone_png_to_rgb_thread(1);
+	if (!(px = stbi_load_from_memory(p, (int)n, &w, &h, &comp, 3)))
+		return err_set(e, "cannot decode: %s", stbi_failure_reason());
+	if (w != im->w || h != im->h) {
+		stbi_image_free(px);
+		return err_set(e, "its header says %dx%d, its data %dx%d", im->w, im->h, w, h);
+	}
+	*im = image_new(w, h);
+	memcpy(im->px, px, (size_t)w * (size_t)h * 3);
+	stbi_image_free(px);
+	if (comp == 2 || comp == 4)
+		err_set(e, "alpha channel dropped");
+	return 0;
+}
+
+int
+image_decode(const void *bytes, size_t n, struct image *im, struct err *e)
+{
+	int orientation;
+
+	im->px = NULL;
+	if (n > MAX_FILE)
+		return err_set(e, "a picture file of more than %zu bytes", MAX_FILE);
+	if (image_size(bytes, n, &im->w, &im->h, &orientation, e) || image_whole(bytes, n, e))
+		return -1;
+	e->msg[0] = 0;
+	if (image_format(bytes, n) == IMG_JPEG)
+		return jpeg_decode((const unsigned char *)bytes, n, im, e);
+	return stb_decode((const unsigned char *)bytes, n, im, e);
+}
+
+int
+image_load(const char *path, struct image *im, struct err *e)
+{
+	struct err why;
+	size_t n;
+	char *bytes = file_read(path, MAX_FILE, &n, e);
+	int r;
+
+	im->px = NULL;
+	if (!bytes)
+		return -1;
+	r = image_decode(bytes, n, im, &why);
+	if (why.msg[0])
+		err_set(e, "%s: %s", path, why.msg);
+	else
+		e->msg[0] = 0;
+	free(bytes);
+	return r;
+}
+
+int
+image_file_size(const char *path, int *w, int *h, int *orientation, struct err *e)
+{
+	enum { HEAD = 1 << 16 };
+	unsigned char *head;
+	struct err why;
+	FILE *f = fopen(path, "rb");
+	size_t n;
+	int r;
+
+	if (!f) {
+		file_read(path, 0, &n, e);	/* for its message */
+		return -1;
+	}
+	head = (unsigned char *)xmalloc(HEAD);
+	n = fread(head, 1, HEAD, f);
+	r = image_size(head, n, w, h, orientation, &why);
+	fclose(f);
+	free(head);
+	if (!r)
+		return 0;
+	if (n < HEAD)
+		return err_set(e, "%s: %s", path, why.msg);
+	if (!(head = (unsigned char *)file_read(path, MAX_FILE, &n, e)))
+		return -1;
+	if ((r = image_size(head, n, w, h, orientation, &why)))
+		err_set(e, "%s: %s", path, why.msg);
+	free(head);
+	return r;
+}
+
+static void
+to_file(void *f, void *data, int n)
+{
+	fwrite(data, 1, (size_t)n, (FILE *)f);
+}
+
+int
+image_write(const char *path, const struct image *im, struct err *e)
+{
+	const char *dot = strrchr(path_base(path), '.');
+	struct outfile o;
+	unsigned char *buf = NULL;
+	size_t n = 0;
+
+	if (dot && (!strcmp(dot, ".jpg") || !strcmp(dot, ".jpeg"))) {
+		if (image_jpeg(im, 95, &buf, &n, e))
+			return -1;
+	} else if (!dot || strcmp(dot, ".png"))
+		return err_set(e, "%s: want a name that ends in .png or .jpg", path);
+	if (out_open(&o, path, e)) {
+		free(buf);
+		return -1;
+	}
+	if (buf)
+		fwrite(buf, 1, n, o.f);
+	else if (!stbi_write_png_to_func(to_file, o.f, im->w, im->h, 3, im->px, im->w * 3)) {
+		out_abort(&o);
+		return err_set(e, "%s: cannot make a PNG of it", path);
+	}
+	free(buf);
+	return out_commit(&o, e);
+}
