@@ -176,6 +176,26 @@ gif_whole(const unsigned char *p, size_t n, struct err *e)
 	return err_set(e, "GIF: cut at byte %zu", n);
 }
 
+/* Pixels that name no colour of the palette would be coloured at random. */
+static int
+bmp_palette(const unsigned char *p, unsigned head, unsigned off, unsigned bits, int w, int h,
+    struct err *e)
+{
+	unsigned colours = off < 14 + head ? 0 : (off - 14 - head) / (head == 12 ? 3 : 4);
+	size_t row = ((size_t)w * bits + 31) / 32 * 4;
+
+	if (colours >= 1u << bits)
+		return 0;
+	for (size_t y = 0; y < (size_t)h; y++)
+		for (size_t x = 0; x < (size_t)w; x++) {
+			unsigned at = (unsigned)(x * bits), v = p[off + y * row + at / 8];
+
+			if ((v >> (8 - bits - at % 8) & ((1u << bits) - 1)) >= colours)
+				return err_set(e, "BMP: a pixel outside its palette of %u colours", colours);
+		}
+	return 0;
+}
+
 static int
 bmp_size(const unsigned char *p, size_t n, int *w, int *h, struct err *e)
 {
@@ -201,7 +221,7 @@ bmp_size(const unsigned char *p, size_t n, int *w, int *h, struct err *e)
 	*h = (int)hh;
 	if (off > n || (uint64_t)((ww * bits + 31) / 32 * 4) * (uint64_t)hh > n - off)
 		return err_set(e, "BMP: cut, %zu bytes are too few for %dx%d", n, *w, *h);
-	return 0;
+	return bits > 8 ? 0 : bmp_palette(p, head, off, bits, *w, *h, e);
 }
 
 static int
