@@ -1,0 +1,154 @@
+/* emutest.h -- run operations on the CPU and under the emulator at several block sizes.
+ *
+ * An operation fills r->out through take().  Its numbers must be the same bits at every block size;
+ * where every intermediate result is exact (integers) they must be the CPU's, else close to them:
+ * the two builds contract and order additions differently. */
+#ifndef EMUTEST_H
+#define EMUTEST_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "yolo.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern int emu_block, emu_grid;
+struct dev *dev_emu(void);
+#ifdef __cplusplus
+}
+#endif
+
+enum { OUT = 1 << 18 };
+struct run {
+	struct dev *d;
+	unsigned seed;			/* of the next input */
+	int range;			/* inputs are integers in -range..range */
+	float div;			/* divided by this */
+	void *mem[64];
+	int nmem;
+	float out[OUT];
+	int n;
+};
+
+static void *
+hold(struct run *r, size_t bytes)
+{
+	void *p = r->d->ops->alloc(r->d, bytes + 4);
+
+	r->d->ops->zero(r->d, p, bytes);
+	return r->mem[r->nmem++] = p;
+}
+
+static float *
+room(struct run *r, int n)
+{
+	return (float *)hold(r, (size_t)n * sizeof(float));
+}
+
+static float *
+data(struct run *r, int n)
+{
+	float *x = room(r, n), *h = (float *)xmalloc((size_t)n * sizeof *h);
+	unsigned s = ++r->seed * 2654435761u;
+
+	for (int i = 0; i < n; i++) {
+		s = s * 1664525u + 1013904223u;
+		h[i] = (float)((int)(s >> 8) % (r->range + 1)) * (s >> 30 & 1 ? -1.f : 1.f) / r->div;
+	}
+	r->d->ops->put(r->d, x, h, (size_t)n * sizeof *h);
+	free(h);
+	return x;
+}
+
+static void
+take(struct run *r, const float *x, int n)
+{
+	if (r->n + n > OUT)
+		die(1, "emutest: %d numbers and %d more", r->n, n);
+	r->d->ops->get(r->d, r->out + r->n, x, (size_t)n * sizeof *x);
+	r->n += n;
+}
+
+typedef void operation(struct run *, const void *arg);
+
+static void
+perform(struct run *r, struct dev *d, operation *op, const void *arg, int range, float div)
+{
+	r->d = d;
+	r->seed = 0;
+	r->n = 0;
+	r->range = range;
+	r->div = div;
+	op(r, arg);
+	while (r->nmem)
+		d->ops->free(d, r->mem[--r->nmem]);
+}
+
+static int
+close_to(const float *a, const float *b, int n)
+{
+	double most = 1e-30;
+
+	for (int i = 0; i < n; i++)
+		most = fabs(b[i]) > most ? fabs(b[i]) : most;
+	for (int i = 0; i < n; i++)
+		if (!(fabs((double)a[i] - b[i]) <= 2e-5 * most + 2e-5 * fabs(b[i])))
+			return 0;
+	return 1;
+}
+
+static int
+same(const float *a, const float *b, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!(a[i] == b[i]))
+			return 0;
+	return 1;
+}
+
+static int tests, failures;
+
+static void
+emutest(const char *name, operation *op, const void *arg, int exact, int range, float div)
+{
+	static const int blocks[] = { 1, 4, 32, 64, 256 };
+	static struct run cpu, emu, first;
+	static struct dev *host, *fake;
+	struct dev_opts o = { 2, 0, 1, 1 };
+	struct err e;
+
+	if (!host && !(host = dev_open("cpu", &o, &e)))
+		die(1, "%s", e.msg);
+	if (!fake)
+		fake = dev_emu();
+	perform(&cpu, host, op, arg, range, div);
+	for (int i = 0; i < 5; i++) {
+		int good;
+
+		emu_block = blocks[i];
+		perform(&emu, fake, op, arg, range, div);
+		if (!i)
+			perform(&first, fake, op, arg, range, div);
+		good = emu.n == cpu.n && emu.n > 0 && same(emu.out, first.out, emu.n) &&
+		    (exact ? same : close_to)(emu.out, cpu.out, cpu.n);
+		printf("%sok %d - %s, block %d%s\n", good ? "" : "not ", ++tests, name, blocks[i],
+		    exact ? ", exact" : "");
+		failures += !good;
+		for (int k = 0, shown = 0; !good && k < cpu.n && shown < 3; k++)
+			if (!(emu.out[k] == cpu.out[k]) && ++shown)
+				printf("# [%d] %.9g, CPU %.9g, block 1 %.9g\n", k, emu.out[k], cpu.out[k],
+				    first.out[k]);
+	}
+}
+
+static int
+emutest_end(void)
+{
+	printf("1..%d\n", tests);
+	return failures ? 1 : 0;
+}
+
+#endif

@@ -1,0 +1,134 @@
+/* t-emu-conv.c -- convolution and batch-norm kernels: CPU against emulator. */
+#include "test/emutest.h"
+
+struct conv_case { const char *name; struct conv_shape s; };
+static const struct conv_case cases[] = {	/* n h w c, oh ow to fill in, k size sy sx pad dil g */
+	{ "1x1", { 2, 5, 6, 8, 0, 0, 12, 1, 1, 1, 0, 1, 1 } },
+	{ "1x1 stride 2", { 2, 5, 6, 8, 0, 0, 12, 1, 2, 2, 0, 1, 1 } },
+	{ "3x3", { 2, 9, 7, 5, 0, 0, 6, 3, 1, 1, 1, 1, 1 } },
+	{ "3x3 even", { 2, 12, 10, 16, 0, 0, 16, 3, 1, 1, 1, 1, 1 } },
+	{ "3x3 no padding", { 1, 6, 7, 4, 0, 0, 3, 3, 1, 1, 0, 1, 1 } },
+	{ "3x3 stride 2", { 2, 9, 8, 4, 0, 0, 6, 3, 2, 2, 1, 1, 1 } },
+	{ "3x3 stride 2 1", { 1, 7, 8, 3, 0, 0, 5, 3, 2, 1, 1, 1, 1 } },
+	{ "3x3 dilation 2 stride 2", { 2, 9, 9, 3, 0, 0, 4, 3, 2, 2, 2, 2, 1 } },
+	{ "3x3 stride 4", { 1, 9, 9, 3, 0, 0, 4, 3, 4, 4, 1, 1, 1 } },
+	{ "5x5 groups 2", { 1, 7, 6, 6, 0, 0, 8, 5, 1, 1, 2, 1, 2 } },
+	{ "3x3 on one pixel", { 2, 1, 1, 4, 0, 0, 4, 3, 1, 1, 1, 1, 1 } },
+	{ "stem", { 1, 10, 12, 3, 0, 0, 8, 3, 1, 1, 1, 1, 1 } },
+	{ "depthwise 3x3", { 2, 7, 8, 6, 0, 0, 6, 3, 1, 1, 1, 1, 6 } },
+	{ "depthwise 5x5 stride 2", { 2, 9, 8, 6, 0, 0, 6, 5, 2, 2, 2, 1, 6 } },
+	{ "depthwise times 2", { 2, 20, 18, 4, 0, 0, 8, 3, 1, 1, 1, 1, 4 } },
+};
+
+static void
+conv(struct run *r, const void *arg)
+{
+	struct conv_shape s = *(const struct conv_shape *)arg;
+	int nw = s.size * s.size * (s.c / s.groups) * s.k, nx = s.n * s.h * s.w * s.c, ny;
+	float *x, *w, *y, *dy, *dx, *dw;
+	void *ws;
+
+	s.oh = (s.h + 2 * s.pad - (s.size - 1) * s.dilation - 1) / s.stride_y + 1;
+	s.ow = (s.w + 2 * s.pad - (s.size - 1) * s.dilation - 1) / s.stride_x + 1;
+	ny = s.n * s.oh * s.ow * s.k;
+	x = data(r, nx);
+	w = data(r, nw);
+	dy = data(r, ny);
+	y = room(r, ny);
+	dx = data(r, nx);
+	dw = data(r, nw);
+	ws = hold(r, r->d->conv->workspace(r->d, &s, 1));
+	r->d->conv->forward(r->d, &s, x, w, y, ws);
+	take(r, y, ny);
+	r->d->conv->dgrad(r->d, &s, dy, w, dx, 1, ws);
+	take(r, dx, nx);
+	r->d->conv->dgrad(r->d, &s, dy, w, dx, 0, ws);
+	take(r, dx, nx);
+	r->d->conv->wgrad(r->d, &s, x, dy, dw, ws);
+	take(r, dw, nw);
+}
+
+struct bn_case { int rows, c; enum act act; };
+
+/* Multiples of 64 in 64 rows: means and deviations are exact. */
+static void
+moments(struct run *r, const void *arg)
+{
+	const struct bn_case *b = (const struct bn_case *)arg;
+	float *y = data(r, b->rows * b->c), *mean = room(r, b->c), *m2 = room(r, b->c);
+	float *part = data(r, 3 * (2 * b->c + 1)), *out = room(r, 2 * b->c + 1), count[3] = { 4, 0, 12 };
+	void *ws = hold(r, r->d->bn->workspace(r->d, b->rows, b->c));
+
+	r->d->bn->moments(r->d, y, b->rows, b->c, mean, m2, ws);
+	take(r, mean, b->c);
+	take(r, m2, b->c);
+	for (int i = 0; i < 3; i++)
+		r->d->ops->put(r->d, part + i * (2 * b->c + 1), &count[i], sizeof *count);
+	r->d->bn->merge(r->d, part, 3, b->c, out);
+	take(r, out, 2 * b->c + 1);
+}
+
+static void
+bias(struct run *r, const void *arg)
+{
+	const struct bn_case *b = (const struct bn_case *)arg;
+	int n = b->rows * b->c;
+	float *u = data(r, n), *bias = data(r, b->c), *z = room(r, n), *dz = data(r, n);
+	float *db = data(r, b->c);
+	void *ws = hold(r, r->d->bn->workspace(r->d, b->rows, b->c));
+
+	r->d->bn->bias_act(r->d, u, b->rows, b->c, bias, b->act, z);
+	take(r, u, n);
+	take(r, z, n);
+	r->d->bn->bias_act_back(r->d, u, dz, b->rows, b->c, b->act, db, ws);
+	take(r, dz, n);
+	take(r, db, b->c);
+}
+
+static void
+batchnorm(struct run *r, const void *arg)
+{
+	const struct bn_case *b = (const struct bn_case *)arg;
+	int n = b->rows * b->c, c = b->c;
+	float *y = data(r, n), *mean = room(r, c), *m2 = room(r, c), *gamma = data(r, c);
+	float *beta = data(r, c), *z = room(r, n), *dz = data(r, n), *dg = room(r, c), *db = room(r, c);
+	float *rm = data(r, c), *rv = data(r, c), *w = data(r, 5 * c), *var = m2, *fb = room(r, c);
+	void *ws = hold(r, r->d->bn->workspace(r->d, b->rows, c));
+	const struct bn_ops *o = r->d->bn;
+	float count = (float)b->rows;
+
+	o->moments(r->d, y, b->rows, c, mean, m2, ws);
+	o->apply(r->d, y, b->rows, c, mean, m2, count, gamma, beta, b->act, z, ws);
+	take(r, z, n);
+	o->back_sums(r->d, y, dz, b->rows, c, mean, m2, count, gamma, beta, b->act, dg, db, ws);
+	take(r, dg, c);
+	take(r, db, c);
+	o->back_apply(r->d, y, dz, b->rows, c, mean, m2, count, gamma, beta, b->act, dg, db, ws);
+	take(r, dz, n);
+	o->running(r->d, c, mean, m2, count, .1f, rm, rv);
+	take(r, rm, c);
+	take(r, rv, c);
+	o->fold(r->d, w, 5, c, gamma, beta, mean, var, fb);
+	take(r, w, 5 * c);
+	take(r, fb, c);
+}
+
+int
+main(void)
+{
+	static const struct bn_case exact[] = { { 64, 5, ACT_LINEAR }, { 64, 256, ACT_RELU } };
+	static const struct bn_case real[] = { { 37, 5, ACT_LEAKY }, { 70, 300, ACT_MISH },
+		{ 1, 3, ACT_LINEAR }, { 4000, 6, ACT_RELU } };
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		emutest(cases[i].name, conv, &cases[i].s, 1, 4, 1);
+	for (int i = 0; i < 2; i++) {
+		emutest("moments", moments, &exact[i], 1, 3, 1.f / 64);
+		emutest("bias and activation", bias, &exact[i], 1, 8, 1);
+	}
+	for (int i = 0; i < 4; i++) {
+		emutest("batch-norm", batchnorm, &real[i], 0, 999, 500);
+		emutest("bias and activation", bias, &real[i], 0, 999, 500);
+	}
+	return emutest_end();
+}
