@@ -195,6 +195,20 @@ int cfg_heads(const struct cfg *, int *index, int max);	/* the yolo/region layer
 int cfg_stride(const struct cfg *);		/* the largest stride of a head: sizes are multiples */
 double cfg_flops(const struct cfg *, int layer);	/* 2 x multiply-adds of a convolution, else 0 */
 long cfg_floats(const struct cfg *, int layer);	/* floats of this layer in a .weights file */
+/* The lexer's view (cfglex.c), read by cfgparse.c. */
+struct cfg_key { char *name, *value; int line, used; };
+struct cfg_section { char *name; int line; struct cfg_key *key; int n; };
+struct cfg_sections { struct cfg_section *s; int n; };
+int cfg_lex(struct cfg *, struct cfg_sections *, struct err *);
+void cfg_unlex(struct cfg_sections *);
+void cfg_note(struct cfg *, int line, const char *text, const char *arg);
+/* Reading a section's keys; the first error is kept in e and bad is set. */
+struct cfg_reader { struct cfg *c; struct cfg_section *s; struct err *e; int bad; };
+struct cfg_key *cfg_get(struct cfg_reader *, const char *name);
+long cfg_int(struct cfg_reader *, const char *name, long otherwise, long lo, long hi);
+double cfg_num(struct cfg_reader *, const char *name, double otherwise, double lo, double hi);
+int cfg_word(struct cfg_reader *, const char *name, int otherwise, const char *const *words);
+int cfg_list(struct cfg_reader *, const char *name, double **out, int max, int whole);
 const char *layer_name(enum layer_type);	/* "convolutional" ... */
 const char *act_name(enum act);
 
