@@ -255,23 +255,65 @@ void image_to_net(const struct image *, struct fit, enum resize_kind, int net_w,
 void image_box(struct image *, double x, double y, double w, double h, int cls, const char *text);
 int image_write(const char *path, const struct image *, struct err *);	/* .png or .jpg, atomic */
 
-/* ---- box.c: non-maximum suppression, mapping ---------------------------------------------- */
+/* ---- box.c, suppress.c: non-maximum suppression, mapping ---------------------------------- */
 
 struct det {
 	float x, y, w, h;		/* top-left corner and size */
 	float score;
 	int cls, index;		/* index of the candidate box it came from */
 };
-struct nms {			/* names of the methods: golden/nms */
-	const char *method;		/* greedy agnostic best diou merge soft-gauss ... */
-	double score_thresh, iou_thresh, beta, sigma, min_size, max_size;
-	int agnostic, best_class_only, max_per_group, max_det, resort;
+enum nms_rule { NMS_R_GREEDY, NMS_R_MERGE, NMS_R_MERGE_ALL, NMS_R_AND, NMS_R_SOFT, NMS_R_OBJECTNESS };
+struct nms {			/* a method is a name of golden/nms; nms_method fills in the rest */
+	const char *method;
+	enum nms_rule rule;
+	double score_thresh, iou_thresh;
+	double beta;			/* > 0: the criterion is IoU - (d2/c2)^beta */
+	double sigma;			/* soft: width of the Gaussian; 0: linear decay */
+	double min_size, max_size;	/* boxes must lie between, both sides; 0: no limit */
+	int agnostic, best_class_only, max_per_group, max_det;	/* the last two: 0 no limit */
+	int resort, need_partner;
 };
-int nms_method(struct nms *, const char *name, struct err *);	/* fill in a method's defaults */
-/* box[n][4] = left top right bottom, score[n][classes], objectness[n] or NULL.  Returns the number
- * of detections, in output order, in *out (free()). */
+/* Fill in a method's defaults; -1: no such method, err lists them. */
+int nms_method(struct nms *, const char *name, struct err *);
+/* box[n][4] = left top right bottom, score[n][classes], objectness[n] or NULL; a box whose
+ * objectness is not above score_thresh never takes part, nor a score or box that is not finite.
+ * Returns the number of detections in *out (free()): higher score first, then lower index, then
+ * lower class. */
 int nms_run(const struct nms *, const float *box, const float *score, const float *objectness,
     int n, int classes, struct det **out);
+/* The same from decoded rows [n][5 + classes]: centre, size, objectness, class probabilities, as
+ * loss_ops.decode writes them.  *bad, unless NULL: rows dropped because something in them is not
+ * finite. */
+int nms_decoded(const struct nms *, const float *row, int n, int classes, struct det **out,
+    int *bad);
+/* What box.c collects and suppress.c decides on. */
+struct nms_cand {
+	uint32_t key;			/* bits of the score: positive floats order as integers */
+	int box, cls;
+};
+struct nms_work {
+	const struct nms *m;
+	const float *box;		/* [n][4], left top right bottom */
+	const float *score, *obj;	/* class scores and objectness of box 0; obj NULL: none */
+	int stride, obj_stride, times;	/* floats between boxes; times: score is score * obj */
+	int classes, sets;
+	struct nms_cand *c;			/* in the order of rule 2 */
+	int nc;
+	size_t cap;
+	int *member, *first;		/* set s holds candidates member[first[s]] .. [first[s+1]-1] */
+	unsigned char *gone;
+	double *now;			/* current scores, for decaying rules */
+	struct det *out;
+	int nout;
+	size_t outcap;
+};
+int nms_passes(const struct nms *, float score);
+float nms_score(const struct nms_work *, int box, int cls);
+void nms_emit(struct nms_work *, const float *box, double score, int cls, int index);
+void nms_rule(struct nms_work *);		/* fills in out, nout */
+/* From network input pixels to those of a picture that lies in it so; clip: to the picture's
+ * borders.  0: nothing of the box is left. */
+int det_map(struct det *, const struct fit *, int pic_w, int pic_h, int clip);
 
 /* ---- labels.c: truth from files ----------------------------------------------------------- */
 
