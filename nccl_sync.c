@@ -107,6 +107,8 @@ watch(struct family *f, const sigset_t *set)
 				memset(&t, 0, sizeof t);
 			}
 		reap(f);
+		if (f->alive > 0 && meet_failed(f->meet))	/* of a rank that may hang in its end */
+			fail(f, 1, meet_failed(f->meet));
 	}
 }
 

@@ -64,7 +64,7 @@ int
 main(int argc, char **argv)
 {
 	struct train_cmd c = { .ranks = 1 };
-	struct world w;
+	struct world w = { 0 };
 	struct err e = { "" };
 	int status;
 
