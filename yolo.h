@@ -338,17 +338,53 @@ struct dataset {
 	int n;
 	char **class_name;		/* NULL entries where no names are known */
 	int64_t *class_id;		/* original ids (COCO category ids), else 0.. */
-	int nclass;
-	long refused, notes;		/* labels refused; remarks (clipped, duplicates) */
+	int nclass, fixed;		/* fixed: from a names file, nothing is added */
+	long refused, notes, bad;	/* labels refused; remarks; pictures left out (lists, folders) */
 };
-/* Called for every refused or noted label: one line "file:line: what". refused: 1 or 0. */
-typedef void label_report(void *arg, int refused, const char *line);
-/* Read any kind of input (COCO json, VOC, lists, .data, data.yaml, folders), kind recognised by
- * content; appended to the data set.  names: class names file or NULL. */
+/* Called for every remark, refused label and unusable picture: one line "file:line: what". */
+enum { SAY_NOTE, SAY_REFUSED, SAY_PICTURE };
+typedef void label_report(void *arg, int kind, const char *line);
+/* Read any kind of input (COCO json, VOC, lists, .data, data.yaml, folders, one picture), kind
+ * recognised by content; appended to the data set.  "-": a list on stdin, "-0": NUL between names.
+ * FILE.json:DIR says where the pictures lie; FILE.data:valid and FILE.yaml:val choose a split.
+ * names: class names file or NULL.  Boxes of YOLO and VOC labels are clipped to the picture and
+ * flagged; COCO's stay as given, even beyond the border.  A shard is not read here.  COCO and VOC
+ * pictures need not be there; a listed picture that cannot be opened is reported and left out. */
 int labels_read(struct dataset *, const char *input, const char *names, label_report *, void *arg,
     struct err *);
 int labels_names(struct dataset *, const char *path, struct err *);	/* a .names file */
 void labels_close(struct dataset *);
+
+/* The parts of the above, for labels.c and label*.c. */
+struct labels {
+	struct dataset *d;
+	label_report *report;
+	void *arg;
+	struct err *e;
+	long too_high;			/* YOLO labels whose class is one too high */
+};
+struct text { char *buf, *p, *end; int line, nul; };	/* nul: lines end in NUL, not newline */
+int text_open(struct text *, const char *path, struct err *);	/* -1 also for UTF-16 and binary */
+char *text_line(struct text *);		/* NULL at the end; ends of line \n, \r\n, \r */
+void label_say(struct labels *, int kind, const char *fmt, ...) PRINTF(3, 4);
+struct item *label_item(struct labels *, const char *name, const char *path);
+void label_box(struct item *, const struct box *);
+int label_class(struct labels *, const char *name);	/* found or added; -1 where fixed */
+void label_new_class(struct dataset *, const char *name, int64_t id);
+/* -1: refused, 0 fine, 1 clipped to w x h (0: size unknown, no clipping); why: what to report */
+int label_check_box(struct box *, int w, int h, const char **why);
+/* Where the label of a picture may lie: beside it, or in labels/.  free() both; second NULL. */
+void label_paths(const char *picture, char *path[2]);
+int label_is_picture(const char *name);		/* by its extension */
+void label_yolo(struct labels *, struct item *, const char *path);	/* one label file */
+void label_picture(struct labels *, const char *name, const char *path, const char *from);
+int label_list(struct labels *, const char *path);
+int label_folder(struct labels *, const char *path);
+int label_data(struct labels *, const char *path, const char *split);
+int label_yaml(struct labels *, const char *path, const char *split);
+int label_coco(struct labels *, const char *path, const char *dir);
+int label_voc(struct labels *, const char *path);	/* folder, split file or one .xml */
+void label_one_based(struct labels *, const char *input, int from);
 
 /* ---- shard.c: the packed format ----------------------------------------------------------- */
 
@@ -368,19 +404,70 @@ struct shard *shard_open(const char *path, struct err *);	/* footer checked: O(1
 void shard_close(struct shard *);
 long shard_count(const struct shard *);
 int shard_classes(const struct shard *, char ***name, int64_t **id);	/* number; borrowed */
-/* Record n: labels and name borrowed from the shard; image bytes read into *buf (grown with
- * xrealloc, *cap bytes) and verified.  Safe from several threads with buffers of their own. */
+/* Record n: labels and name borrowed from the shard; image bytes read into *buf (grown, *cap
+ * bytes) and verified.  Safe from several threads with buffers of their own. */
 int shard_read(struct shard *, long n, struct record *, unsigned char **buf, size_t *cap,
     struct err *);
 int shard_labels(struct shard *, long n, struct record *, struct err *);	/* no image bytes */
 int shard_check(const char *path, long *records, struct err *);	/* every checksum */
 const char *shard_uuid(const struct shard *);	/* 32 hex digits */
+/* Path "-": a stream on stdout.  options: text kept in the file (what changed the bytes). */
 struct shard_writer;
 struct shard_writer *shard_create(const char *path, char *const *class_name,
     const int64_t *class_id, int nclass, const char *options, struct err *);
+void shard_limit(struct shard_writer *, uint64_t bytes);	/* a numbered set of such files */
 int shard_add(struct shard_writer *, const struct record *, struct err *);
-int shard_finish(struct shard_writer *, struct err *);	/* writes the tail; frees */
+int shard_finish(struct shard_writer *, struct err *);	/* writes the tail; frees, also on -1 */
 void shard_discard(struct shard_writer *);
+/* One record after the other, from a pipe or a file; needs no tail. */
+struct shard_stream;
+struct shard_stream *stream_open(FILE *, const char *name, struct err *);	/* f stays open */
+int stream_classes(const struct shard_stream *, char ***name, int64_t **id);
+/* 1: a record, borrowed until the next call; 0: the END record, all complete; -1 */
+int stream_next(struct shard_stream *, struct record *, struct err *);
+uint64_t stream_at(const struct shard_stream *);	/* offset of the record last read */
+uint64_t stream_end(const struct shard_stream *);	/* offset behind it */
+void stream_uuid(const struct shard_stream *, unsigned char uuid[16]);
+void stream_close(struct shard_stream *);
+
+/* shardcodec.c: the structures on disk (man/yolo-shard.5), for the shard*.c files. */
+enum { SHARD_HEAD = 4096, SHARD_REC = 80, SHARD_BOX = 64, SHARD_ENTRY = 64, SHARD_FOOT = 128,
+	SHARD_ALIGN = 64 };
+enum rec_kind { REC_META = 1, REC_IMAGE = 2, REC_END = 3 };
+struct shard_head { int stream; unsigned char uuid[16]; };
+struct shard_rec {		/* the prefix of a record */
+	enum rec_kind kind;
+	uint64_t sum, payload;		/* XXH3-64 of the payload, its length */
+	int64_t id;
+	int w, h, codec, orientation;
+	unsigned name_len, nbox;
+};
+struct shard_entry {		/* a record in the index */
+	uint64_t offset, length, sum, box, name;	/* length: prefix and payload */
+	int64_t id;
+	unsigned nbox, name_len;
+	int w, h, codec, orientation;
+};
+struct shard_foot {
+	uint64_t length, records, nbox, index, boxes, names, index_sum, boxes_sum, names_sum;
+	unsigned member, last;		/* number of this file in a set; is it the last? */
+	unsigned char uuid[16], prev[16];
+};
+uint64_t shard_image_at(uint64_t name_len, uint64_t nbox);	/* within a record */
+void shard_put_head(unsigned char *, const struct shard_head *);
+int shard_get_head(const unsigned char *, struct shard_head *, struct err *);
+void shard_put_rec(unsigned char *, const struct shard_rec *);
+int shard_get_rec(const unsigned char *, struct shard_rec *, struct err *);
+void shard_put_box(unsigned char *, const struct box *);
+void shard_get_box(const unsigned char *, struct box *);
+void shard_put_entry(unsigned char *, const struct shard_entry *);
+void shard_get_entry(const unsigned char *, struct shard_entry *);
+void shard_put_foot(unsigned char *, const struct shard_foot *);
+int shard_get_foot(const unsigned char *, struct shard_foot *, struct err *);
+unsigned char *shard_put_meta(char *const *name, const int64_t *id, int n, const char *options,
+    size_t *len);
+int shard_get_meta(const unsigned char *, size_t len, char ***name, int64_t **id, int *n,
+    struct err *);
 
 /* ---- augment.c, loader.c ------------------------------------------------------------------ */
 

@@ -1,0 +1,347 @@
+/* labels.c -- truth from files: what kind of input it is, classes, reports.
+ *
+ * A data set is a list of pictures with boxes in pixels and one class table.  Every label that is
+ * not used and everything odd about one that is goes to the caller's report with file and line;
+ * nothing is dropped in silence.  The kind of an input is told from its content: a folder with
+ * Annotations is VOC, JSON is COCO, XML is one VOC file, key = value is darknet's .data, a
+ * data.yaml is YAML, and other text is a list of pictures. */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "yolo.h"
+
+#define MAX_TEXT ((size_t)1 << 30)
+
+int
+text_open(struct text *t, const char *path, struct err *e)
+{
+	size_t n;
+
+	memset(t, 0, sizeof *t);
+	if (!(t->buf = file_read(path, MAX_TEXT, &n, e)))
+		return -1;
+	t->p = t->buf;
+	t->end = t->buf + n;
+	if (n >= 3 && !memcmp(t->p, "\xef\xbb\xbf", 3))
+		t->p += 3;
+	if (n >= 2 && (!memcmp(t->buf, "\xff\xfe", 2) || !memcmp(t->buf, "\xfe\xff", 2)))
+		err_set(e, "%s:1: UTF-16 text; want ASCII or UTF-8", path);
+	else if (memchr(t->buf, 0, n))
+		err_set(e, "%s:1: binary data, want text", path);
+	else
+		return 0;
+	free(t->buf);
+	t->buf = NULL;
+	return -1;
+}
+
+char *
+text_line(struct text *t)
+{
+	char *line = t->p, *q;
+
+	if (line >= t->end)
+		return NULL;
+	t->line++;
+	if (t->nul)
+		q = line + strlen(line);
+	else
+		q = line + strcspn(line, "\r\n");
+	t->p = q + 1 + (!t->nul && q[0] == '\r' && q + 1 < t->end && q[1] == '\n');
+	*q = 0;
+	return line;
+}
+
+void
+label_say(struct labels *l, int kind, const char *fmt, ...)
+{
+	struct err line;
+	va_list ap;
+	char *s;
+
+	va_start(ap, fmt);
+	if (vasprintf(&s, fmt, ap) < 0)
+		die(1, "out of memory");
+	va_end(ap);
+	err_set(&line, "%s", s);
+	free(s);
+	l->d->notes += kind == SAY_NOTE;
+	l->d->refused += kind == SAY_REFUSED;
+	l->d->bad += kind == SAY_PICTURE;
+	if (l->report)
+		l->report(l->arg, kind, line.msg);
+}
+
+/* Room grows by doubling; the number itself says when it is full. */
+static void *
+grown(void *p, int n, size_t size)
+{
+	return n & (n - 1) ? p : xrealloc(p, (n ? 2 * (size_t)n : 1) * size);
+}
+
+struct item *
+label_item(struct labels *l, const char *name, const char *path)
+{
+	struct dataset *d = l->d;
+	struct item *it;
+
+	d->item = (struct item *)grown(d->item, d->n, sizeof *d->item);
+	it = &d->item[d->n++];
+	memset(it, 0, sizeof *it);
+	it->name = xstrdup(name);
+	it->path = path ? xstrdup(path) : NULL;
+	it->id = -1;
+	return it;
+}
+
+void
+label_box(struct item *it, const struct box *b)
+{
+	it->box = (struct box *)grown(it->box, it->nbox, sizeof *it->box);
+	it->box[it->nbox++] = *b;
+}
+
+void
+label_new_class(struct dataset *d, const char *name, int64_t id)
+{
+	int64_t most = id - 1;
+	int used = 0;
+
+	for (int i = 0; i < d->nclass; i++) {
+		used |= d->class_id[i] == id;
+		most = d->class_id[i] > most ? d->class_id[i] : most;
+	}
+	d->class_name = (char **)grown(d->class_name, d->nclass, sizeof *d->class_name);
+	d->class_id = (int64_t *)grown(d->class_id, d->nclass, sizeof *d->class_id);
+	d->class_name[d->nclass] = name ? xstrdup(name) : NULL;
+	d->class_id[d->nclass++] = used ? most + 1 : id;
+}
+
+int
+label_class(struct labels *l, const char *name)
+{
+	for (int i = 0; i < l->d->nclass; i++)
+		if (l->d->class_name[i] && !strcmp(l->d->class_name[i], name))
+			return i;
+	if (l->d->fixed)
+		return -1;
+	label_new_class(l->d, name, l->d->nclass);
+	return l->d->nclass - 1;
+}
+
+int
+label_check_box(struct box *b, int w, int h, const char **why)
+{
+	double x1 = b->x + b->w, y1 = b->y + b->h, slack = 0.1;	/* rounded decimals, not an error */
+
+	*why = NULL;
+	if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(x1) || !isfinite(y1))
+		*why = "not a finite number";
+	else if (b->w < 0 || b->h < 0)
+		*why = "negative width or height";
+	else if (b->w == 0 || b->h == 0)
+		*why = "zero width or height";
+	else if (w && (b->x >= w || b->y >= h || x1 <= 0 || y1 <= 0))
+		*why = "lies outside the picture";
+	if (*why)
+		return -1;
+	if (!w || (b->x >= -slack && b->y >= -slack && x1 <= w + slack && y1 <= h + slack))
+		return 0;
+	b->x = fmax(b->x, 0);
+	b->y = fmax(b->y, 0);
+	b->w = fmin(x1, w) - b->x;
+	b->h = fmin(y1, h) - b->y;
+	b->area = b->w * b->h;
+	b->flags |= BOX_CLIPPED;
+	*why = "sticks out of the picture, clipped";
+	return 1;
+}
+
+int
+label_is_picture(const char *name)
+{
+	static const char *const ext[] = { ".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm",
+		".pnm", ".tif", ".tiff", ".webp", ".heic", ".heif", ".avif", ".tga", ".jpe", ".jfif" };
+	const char *dot = strrchr(path_base(name), '.');
+
+	for (size_t i = 0; dot && i < sizeof ext / sizeof *ext; i++)
+		if (!strcasecmp(dot, ext[i]))
+			return 1;
+	return 0;
+}
+
+int
+labels_names(struct dataset *d, const char *path, struct err *e)
+{
+	struct text t;
+	char *s;
+	int blank = 0;
+
+	if (text_open(&t, path, e))
+		return -1;
+	while ((s = text_line(&t))) {
+		size_t n = strlen(s);
+
+		while (n && isspace((unsigned char)s[n - 1]))
+			s[--n] = 0;
+		s += strspn(s, " \t");
+		if (!*s) {
+			blank = blank ? blank : t.line;
+			continue;
+		}
+		if (blank)
+			break;
+		label_new_class(d, s, d->nclass);
+	}
+	free(t.buf);
+	if (s)
+		return err_set(e, "%s:%d: an empty line among the names", path, blank);
+	if (!d->nclass)
+		return err_set(e, "%s: no class names, want one on each line", path);
+	d->fixed = 1;
+	return 0;
+}
+
+enum kind { K_COCO, K_XML, K_DATA, K_YAML, K_LIST, K_PICTURE, K_SHARD };
+
+/* From the first bytes of a text: the first line that says something decides. */
+static enum kind
+kind_of(const char *head, size_t n, const char *path)
+{
+	static const char *const keys[] = { "classes", "train", "valid", "names", "backup", "results",
+		"eval", "map", "difficult", "labels", "top", "test" };
+	const char *dot = strrchr(path_base(path), '.'), *p = head;
+	size_t word;
+
+	if (n >= 4 && !memcmp(head, "\x89YSH", 4))
+		return K_SHARD;
+	if (image_format(head, n) != IMG_UNKNOWN)
+		return K_PICTURE;
+	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	if (dot && (!strcasecmp(dot, ".yaml") || !strcasecmp(dot, ".yml")))
+		return K_YAML;
+	if (dot && !strcasecmp(dot, ".xml"))
+		return K_XML;
+	if (dot && !strcasecmp(dot, ".json"))
+		return K_COCO;
+	for (p += strspn(p, " \t\r\n"); *p == '#'; p += strspn(p, " \t\r\n"))
+		p += strcspn(p, "\r\n");
+	if (*p == '{' || *p == '[')
+		return K_COCO;
+	if (*p == '<')
+		return K_XML;
+	for (word = 0; isalnum((unsigned char)p[word]) || p[word] == '_';)
+		word++;
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (word == strlen(keys[i]) && !memcmp(p, keys[i], word) &&
+		    p[word + strspn(p + word, " \t")] == '=')
+			return K_DATA;
+	return K_LIST;
+}
+
+/* FILE:WORD where FILE:WORD itself does not exist; *word NULL where there is none. */
+static char *
+split_input(const char *input, const char **word)
+{
+	const char *colon = strrchr(input, ':');
+	char *file;
+
+	*word = NULL;
+	if (!colon || !access(input, F_OK))
+		return xstrdup(input);
+	for (; colon; colon = NULL) {
+		file = xasprintf("%.*s", (int)(colon - input), input);
+		if (!access(file, F_OK)) {
+			*word = colon + 1;
+			return file;
+		}
+		free(file);
+	}
+	return xstrdup(input);
+}
+
+static int
+read_file(struct labels *l, const char *path, const char *word)
+{
+	char head[4097], *base;
+	FILE *f = fopen(path, "rb");
+	size_t n;
+
+	if (!f)
+		return err_set(l->e, "%s: %s", path, strerror(errno));
+	n = fread(head, 1, sizeof head - 1, f);
+	fclose(f);
+	head[n] = 0;
+	switch (kind_of(head, n, path)) {
+	case K_COCO:
+		return label_coco(l, path, word);
+	case K_XML:
+		return label_voc(l, path);
+	case K_DATA:
+		return label_data(l, path, word);
+	case K_YAML:
+		return label_yaml(l, path, word);
+	case K_PICTURE:
+		label_picture(l, path, path, NULL);
+		return 0;
+	case K_SHARD:
+		return err_set(l->e, "%s: a shard, not labels", path);
+	default:
+		break;
+	}
+	base = path_dir(path);
+	if (!strcmp(path_base(base), "Main"))	/* VOC keeps its split files in ImageSets/Main */
+		n = (size_t)label_voc(l, path);
+	else
+		n = (size_t)label_list(l, path);
+	free(base);
+	return (int)n;
+}
+
+int
+labels_read(struct dataset *d, const char *input, const char *names, label_report *report,
+    void *arg, struct err *e)
+{
+	struct labels l = { d, report, arg, e, 0 };
+	const char *word = NULL;
+	char *path, *voc;
+	int r, from = d->n;
+
+	if (names && !d->nclass && labels_names(d, names, e))
+		return -1;
+	if (!strcmp(input, "-") || !strcmp(input, "-0"))
+		return label_list(&l, input);
+	path = split_input(input, &word);
+	voc = path_join(path, "Annotations");
+	if (!path_isdir(path))
+		r = read_file(&l, path, word);
+	else
+		r = path_isdir(voc) ? label_voc(&l, path) : label_folder(&l, path);
+	free(voc);
+	free(path);
+	if (!r)
+		label_one_based(&l, input, from);
+	return r;
+}
+
+void
+labels_close(struct dataset *d)
+{
+	for (int i = 0; i < d->n; i++) {
+		free(d->item[i].name);
+		free(d->item[i].path);
+		free(d->item[i].box);
+	}
+	for (int i = 0; i < d->nclass; i++)
+		free(d->class_name[i]);
+	free(d->item);
+	free(d->class_name);
+	free(d->class_id);
+	memset(d, 0, sizeof *d);
+}

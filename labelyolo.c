@@ -1,0 +1,282 @@
+/* labelyolo.c -- darknet's label files: "class x y w h", relative to the picture, centre and size.
+ *
+ * darknet stops in silence at the first line that it cannot read, takes NaN and negative widths,
+ * and trains a comma-separated file as an empty one.  Here each line is a box, or is refused with a
+ * guess at what it was meant to be.  A line with more points is a polygon; its box is taken. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "yolo.h"
+
+/* Replace the extension of a name in a folder. */
+static char *
+with_txt(const char *dir, const char *base)
+{
+	const char *dot = strrchr(base, '.');
+	size_t n = dot && dot != base ? (size_t)(dot - base) : strlen(base);
+
+	return xasprintf("%s%.*s.txt", dir, (int)n, base);
+}
+
+void
+label_paths(const char *picture, char *path[2])
+{
+	const char *base = path_base(picture);
+	char *dir = xasprintf("%.*s", (int)(base - picture), picture), *end, *other;
+
+	path[0] = with_txt(dir, base);
+	path[1] = NULL;
+	for (end = dir + strlen(dir); end > dir; ) {
+		char *slash = end - 1, *from = slash;
+		size_t n;
+
+		while (from > dir && from[-1] != '/')
+			from--;
+		n = (size_t)(slash - from);
+		if ((n == 6 && !memcmp(from, "images", 6)) || (n == 10 && !memcmp(from, "JPEGImages", 10))) {
+			other = xasprintf("%.*slabels%s", (int)(from - dir), dir, slash);
+			path[1] = with_txt(other, base);
+			free(other);
+			break;
+		}
+		end = from;
+	}
+	free(dir);
+}
+
+/* What a line with a comma was meant to be. */
+static const char *
+comma(const char *s)
+{
+	for (const char *p = strchr(s, ','); p; p = strchr(p + 1, ','))
+		if (!isdigit((unsigned char)p[1]) || strchr(s, '.'))
+			return "commas between the columns; want blanks";
+	return "a comma as decimal point; want 0.5, not 0,5";
+}
+
+/* Words of a line, cut in place. */
+static int
+words(char *s, char **w)
+{
+	int n = 0;
+
+	for (s += strspn(s, " \t\f\v"); *s; s += strspn(s, " \t\f\v")) {
+		w[n++] = s;
+		s += strcspn(s, " \t\f\v");
+		if (*s)
+			*s++ = 0;
+	}
+	return n;
+}
+
+/* NULL when the line of n words is a box or a polygon of numbers, else what is wrong with it. */
+static const char *
+numbers(char **w, int n, double *v)
+{
+	int text = -1;
+
+	for (int i = 0; i < n && text < 0; i++)
+		if (num_real(w[i], -1e300, 1e300, &v[i]))
+			text = i;
+	if (text >= 0 && (!strcasecmp(w[text] + (*w[text] == '-'), "nan") ||
+	    !strncasecmp(w[text] + (*w[text] == '-'), "inf", 3)))
+		return "nan or inf instead of a number";
+	if (text == 8 && n == 10)
+		return "a DOTA line (8 pixels, name, difficulty); want: class x y w h";
+	if (text >= 0)
+		return "a word where a number should stand; want: class x y w h";
+	if (n == 1)
+		return "one number alone (BBox-Label-Tool's count?); want: class x y w h";
+	if (n == 4 && v[2] > 1 && v[3] > 1)
+		return "4 columns, corners in pixels? want: class x y w h";
+	if (n < 5)
+		return "too few columns; want: class x y w h";
+	if (n == 6)
+		return "6 columns, a detection with its score? want: class x y w h";
+	if (n > 5 && n % 2 == 0)
+		return "an odd number of polygon coordinates; want: class x1 y1 x2 y2 ...";
+	return NULL;
+}
+
+/* NULL or what is wrong; the box in pixels. */
+static const char *
+to_box(const double *v, int n, const struct item *it, struct box *b)
+{
+	double x0 = v[1], y0 = v[2], x1, y1, w = it->w ? it->w : 1, h = it->h ? it->h : 1;
+
+	for (int i = 1; i < n; i++)
+		if (fabs(v[i]) > 2)
+			return "the values look like pixels; want fractions of the picture, 0 to 1";
+	if (n == 5) {
+		if (v[1] < 0 || v[1] > 1 || v[2] < 0 || v[2] > 1)
+			return "its centre lies outside the picture";
+		x0 = v[1] - v[3] / 2;
+		y0 = v[2] - v[4] / 2;
+		b->w = v[3] * w;
+		b->h = v[4] * h;
+	} else {
+		x1 = x0, y1 = y0;
+		for (int i = 1; i < n; i += 2) {
+			x0 = fmin(x0, v[i]);
+			x1 = fmax(x1, v[i]);
+			y0 = fmin(y0, v[i + 1]);
+			y1 = fmax(y1, v[i + 1]);
+		}
+		b->w = (x1 - x0) * w;
+		b->h = (y1 - y0) * h;
+	}
+	b->x = x0 * w;
+	b->y = y0 * h;
+	b->area = b->w * b->h;
+	return NULL;
+}
+
+/* The class column: an index, also written as 1.0e+00.  -1 and what is wrong. */
+static int
+class_of(struct labels *l, double v, struct err *why)
+{
+	int named = l->d->nclass && l->d->class_name[0];
+
+	if (v != floor(v))
+		return err_set(why, "class %g is not a whole number", v);
+	if (v < 0)
+		return err_set(why, "class %g is negative", v);
+	l->too_high += named && v == l->d->nclass;
+	if (named && v >= l->d->nclass)
+		return err_set(why, "class %.0f, but there are %d (0 to %d)%s", v, l->d->nclass,
+		    l->d->nclass - 1, v == l->d->nclass ? "; counted from 1?" : "");
+	if (v > 99999)
+		return err_set(why, "class %g, want at most 99999", v);
+	while (l->d->nclass <= (int)v)
+		label_new_class(l->d, NULL, l->d->nclass);
+	return (int)v;
+}
+
+static int
+twice(const struct item *it, const struct box *b)
+{
+	for (int i = 0; i < it->nbox; i++)
+		if (it->box[i].cls == b->cls && it->box[i].x == b->x && it->box[i].y == b->y &&
+		    it->box[i].w == b->w && it->box[i].h == b->h)
+			return 1;
+	return 0;
+}
+
+static void
+one_line(struct labels *l, struct item *it, const char *path, int line, char *s, char **w,
+    double *v)
+{
+	struct box b = { 0, 0, 0, 0, 0, -1, 0, 0 };
+	struct err why;
+	const char *bad;
+	int n, clipped = 0;
+
+	if (strchr(s, ',')) {
+		label_say(l, SAY_REFUSED, "%s:%d: %s", path, line, comma(s));
+		return;
+	}
+	if (!(n = words(s, w)))
+		return;
+	if (w[0][0] == '#') {
+		label_say(l, SAY_NOTE, "%s:%d: a comment, skipped", path, line);
+		return;
+	}
+	if (!(bad = numbers(w, n, v)) && !(bad = to_box(v, n, it, &b))) {
+		if ((b.cls = class_of(l, v[0], &why)) < 0)
+			bad = why.msg;
+		else
+			clipped = label_check_box(&b, it->w ? it->w : 1, it->h ? it->h : 1, &bad);
+	}
+	if (bad && clipped != 1)
+		label_say(l, SAY_REFUSED, "%s:%d: %s", path, line, bad);
+	else if (twice(it, &b))
+		label_say(l, SAY_NOTE, "%s:%d: the same box again, kept once", path, line);
+	else {
+		if (clipped)
+			label_say(l, SAY_NOTE, "%s:%d: the box %s", path, line, bad);
+		label_box(it, &b);
+	}
+}
+
+void
+label_yolo(struct labels *l, struct item *it, const char *path)
+{
+	struct err why;
+	struct text t;
+	double *v;
+	char **w, *s;
+
+	if (text_open(&t, path, &why)) {
+		label_say(l, SAY_REFUSED, "%s", why.msg);
+		return;
+	}
+	w = (char **)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *w);
+	v = (double *)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *v);
+	while ((s = text_line(&t)))
+		one_line(l, it, path, t.line, s, w, v);
+	free(w);
+	free(v);
+	free(t.buf);
+}
+
+static int
+same_text(const char *a, const char *b)
+{
+	size_t n = 0, m = 0;
+	struct err e;
+	char *p = file_read(a, (size_t)1 << 30, &n, &e), *q = file_read(b, (size_t)1 << 30, &m, &e);
+	int same = p && q && n == m && !memcmp(p, q, n);
+
+	free(p);
+	free(q);
+	return same;
+}
+
+/* One picture of a list or folder (from: "file:line" or NULL) and its label file. */
+void
+label_picture(struct labels *l, const char *name, const char *path, const char *from)
+{
+	int w, h, orientation, both;
+	char *label[2];
+	struct err why;
+	struct item *it;
+
+	if (image_file_size(path, &w, &h, &orientation, &why)) {
+		label_say(l, SAY_PICTURE, from ? "%s: %s" : "%s%s", from ? from : "", why.msg);
+		return;
+	}
+	it = label_item(l, name, path);
+	it->w = w;
+	it->h = h;
+	label_paths(path, label);
+	both = !access(label[0], F_OK) && label[1] && !access(label[1], F_OK);
+	if (both && !same_text(label[0], label[1]))
+		label_say(l, SAY_NOTE, "%s: differs from %s; the first is used", label[0], label[1]);
+	if (!access(label[0], F_OK))
+		label_yolo(l, it, label[0]);
+	else if (label[1] && !access(label[1], F_OK))
+		label_yolo(l, it, label[1]);
+	if (orientation > 1 && it->nbox)
+		label_say(l, SAY_NOTE, "%s: EXIF orientation %d is not applied; were the boxes drawn on the "
+		    "stored pixels?", path, orientation);
+	free(label[0]);
+	free(label[1]);
+}
+
+/* Over a whole input: do the class ids look counted from 1? */
+void
+label_one_based(struct labels *l, const char *input, int from)
+{
+	struct dataset *d = l->d;
+
+	for (int i = from; i < d->n && l->too_high; i++)
+		for (int k = 0; k < d->item[i].nbox; k++)
+			if (d->item[i].box[k].cls == 0)
+				return;
+	if (l->too_high)
+		label_say(l, SAY_NOTE, "%s: no box has class 0 and %ld have class %d, one too many: are the "
+		    "ids counted from 1?", input, l->too_high, d->nclass);
+}
