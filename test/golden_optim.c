@@ -358,7 +358,7 @@ row(const struct table *t, const double *in, double *want)
 static int
 run_table(struct gold *g, struct err *e)
 {
-	double rtol = gold_num(g->j, "rtol", 0), in[8], got[8];
+	double rtol = gold_num(g->j, "rtol", 0), in[8], got[8] = { 0 };
 	int rows = 0, n, line = 1, r;
 	char *path = xasprintf("%s.tsv", g->stem), *text, *next;
 	struct table t;
