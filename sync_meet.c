@@ -251,7 +251,8 @@ give_up(struct meet *m, int rank, int who, const char *how, struct err *e)
 	struct seat *me = &m->seat[rank], *other = &m->seat[who];
 	struct err why;
 
-	err_set(&why, "rank %d %s: rank %d waits for it in %s %llu (%llu numbers), it was last in %s %llu",
+	err_set(&why,
+	    "rank %d %s: rank %d waits for it in %s %llu (%llu numbers), it was last in %s %llu",
 	    who, how, rank, post_of(m, rank)->what, (unsigned long long)me->op,
 	    (unsigned long long)post_of(m, rank)->n, other->op ? post_of(m, who)->what : "operation",
 	    (unsigned long long)other->op);

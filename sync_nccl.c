@@ -202,8 +202,8 @@ start(struct sync *s, float *buf, size_t n)
 	pthread_mutex_lock(&c->lock);
 	r = before(s, c, "sum", n);
 	if (!r)
-		r = settle(s, c, c->lib.ncclAllReduce(buf, buf, n, ncclFloat32, ncclSum, c->comm, c->stream),
-		    "sum", &s->err);
+		r = settle(s, c, c->lib.ncclAllReduce(buf, buf, n, ncclFloat32, ncclSum, c->comm,
+		    c->stream), "sum", &s->err);
 	c->queued++;
 	pthread_mutex_unlock(&c->lock);
 	return r;
@@ -274,8 +274,8 @@ close_nccl(struct sync *s)
 	s->priv = NULL;
 }
 
-static const struct sync_ops nccl = { "nccl", sum, start, wait_all, shm_sum_host, bcast, shm_barrier,
-	close_nccl };
+static const struct sync_ops nccl = { "nccl", sum, start, wait_all, shm_sum_host, bcast,
+	shm_barrier, close_nccl };
 
 /* ---- opening ------------------------------------------------------------------------------ */
 

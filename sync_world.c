@@ -38,7 +38,7 @@ env(const char *name)
 	return s && !num_int(s, 0, MAXRANKS, &v) ? v : -1;
 }
 
-/* The socket's name: the user, the run, and, where nothing names the run, the launcher's process. */
+/* The socket's name: the user, the run; where nothing names the run, the launcher's process. */
 static char *
 meeting_place(const struct launcher *l)
 {

@@ -196,7 +196,7 @@ reduce_bucket(void *arg, size_t off, size_t n)
 	struct reduce *r = (struct reduce *)arg;
 
 	if (!r->lost)
-		r->lost = r->t->sync->ops->sum(r->t->sync, r->t->net->grad + off, n) != 0;
+		r->lost = r->t->sync->ops->start(r->t->sync, r->t->net->grad + off, n) != 0;
 }
 
 /* Gradients of one part, added to the net's; its loss terms to term. */
@@ -299,7 +299,8 @@ trainer_step(struct trainer *t, const struct batch *b, double lr, double lr_bias
 		if (run_part(t, b, from, to, report, term, e))
 			return -1;
 	}
-	if (red.lost || (t->sync && t->sync->ops->sum_host(t->sync, term[0], MAX_HEADS * LOSS_TERMS)))
+	if (red.lost || (t->sync && t->sync->ops->wait(t->sync)) ||
+	    (t->sync && t->sync->ops->sum_host(t->sync, term[0], MAX_HEADS * LOSS_TERMS)))
 		return err_set(e, "a rank was lost while gradients were summed");
 	sum_terms(&t->opt.loss, term, report, r);
 	update(t, lr, lr_bias, momentum, r);
