@@ -28,10 +28,12 @@ enum { STRIP = 1 << 14 };	/* numbers in a strip, about: they fit a core's cache 
 	} \
 	} while (0)
 
+/* Enough rows that a strip is worth a task, few enough that a float sum over them stays exact to
+ * a few units: the strips' own sums are added in double. */
 static int
 strip_rows(int c)
 {
-	return STRIP / c > 8 ? STRIP / c : 8;
+	return STRIP / c > 128 ? 128 : STRIP / c > 8 ? STRIP / c : 8;
 }
 
 static int

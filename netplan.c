@@ -292,7 +292,6 @@ share(struct planner *q)
 			continue;
 		s->out = r->out;
 		s->grad = r->grad;
-		s->pre = r->pre;
 	}
 }
 
