@@ -48,41 +48,45 @@ least(int a, int b)
 	return a < b ? a : b;
 }
 
-/* Of a strip, by p: the sum, then the squared deviations from the strip's mean. */
+/* Of a strip, by p: its mean as a float, then the sums of deviations from that and of their
+ * squares.  The first tells what the float mean lacks. */
 KERNEL
-moments_strip_k(const float *y, int rows, int c, int each, int parts, float *sum, float *dev)
+moments_strip_k(const float *y, int rows, int c, int each, int parts, float *mean, float *dev,
+    float *lack)
 {
 	FOLD (p, parts, t, 0, 2 * least(rows - p * each, each), i, c) {
 		int n = least(rows - p * each, each), r = p * each + (t < n ? t : t - n), at = p * c + i;
 		float v = y[r * c + i];
 
 		if (t < n)
-			sum[at] = t ? sum[at] + v : v;
+			mean[at] = (t ? mean[at] + v : v) * (t == n - 1 ? 1.f / (float)n : 1.f);
 		else {
-			float d = v - sum[at] * (1.f / (float)n);
+			float d = v - mean[at];
 
 			dev[at] = t > n ? dev[at] + d * d : d * d;
+			lack[at] = t > n ? lack[at] + d : d;
 		}
 	}
 }
 
 KERNEL
-moments_k(int rows, int c, int each, int parts, const float *sum, const float *dev, float *mean,
-    float *m2)
+moments_k(int rows, int c, int each, int parts, const float *strip, const float *dev,
+    const float *lack, float *mean, float *m2)
 {
 	EACH (i, c) {
 		double s = 0, q = 0;
 
 		for (int p = 0; p < parts; p++)
-			s += sum[p * c + i];
+			s += (double)strip[p * c + i] * least(rows - p * each, each) + lack[p * c + i];
 		s /= rows;
 		for (int p = 0; p < parts; p++) {
-			double n = least(rows - p * each, each), d = sum[p * c + i] / n - s;
+			double n = least(rows - p * each, each), more = lack[p * c + i] / n;
+			double d = strip[p * c + i] + more - s;
 
-			q += dev[p * c + i] + n * d * d;
+			q += dev[p * c + i] - n * more * more + n * d * d;
 		}
 		mean[i] = (float)s;
-		m2[i] = (float)q;
+		m2[i] = (float)(q > 0 ? q : 0);
 	}
 }
 
@@ -90,10 +94,11 @@ static void
 moments(struct dev *d, const float *y, int rows, int c, float *mean, float *m2, void *ws)
 {
 	int each = strip_rows(c), parts = strips(rows, c);
-	float *sum = (float *)ws, *dev = sum + (size_t)parts * (size_t)c;
+	float *strip = (float *)ws, *dev = strip + (size_t)parts * (size_t)c;
+	float *lack = dev + (size_t)parts * (size_t)c;
 
-	RUN(d, moments_strip_k, parts * c, y, rows, c, each, parts, sum, dev);
-	RUN(d, moments_k, c, rows, c, each, parts, sum, dev, mean, m2);
+	RUN(d, moments_strip_k, parts * c, y, rows, c, each, parts, strip, dev, lack);
+	RUN(d, moments_k, c, rows, c, each, parts, strip, dev, lack, mean, m2);
 }
 
 KERNEL
@@ -300,7 +305,7 @@ static size_t
 workspace(struct dev *d, int rows, int c)
 {
 	(void)d;
-	return (2 * (size_t)strips(rows, c) + 1) * (size_t)c * sizeof(float);
+	return (3 * (size_t)strips(rows, c) + 1) * (size_t)c * sizeof(float);
 }
 
 const struct bn_ops BACKEND(bn) = { workspace, moments, merge, apply, back_sums, back_apply, running,
