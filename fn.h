@@ -104,4 +104,42 @@ fn_iou(float x1, float y1, float w1, float h1, float x2, float y2, float w2, flo
 	return uni > 0 ? inter / uni : 0;
 }
 
+/* ---- detection heads ---- */
+
+DEVICE double
+fn_sigmoid(double x)			/* for the few rows that carry truth: all digits */
+{
+	return 1 / (1 + exp(-x));
+}
+
+/* Entry e of a decoded box: centre and size in input pixels, then probabilities.  p: the raw
+ * entries of its cell and anchor a. */
+DEVICE float
+fn_decode(const struct head_view *v, const float *p, int e, int a, int col, int row)
+{
+	float s = fn_logistic(p[e]);
+
+	switch (e) {
+	case 0: return (v->k * s - (v->k - 1) / 2 + (float)col) * (v->in_w / (float)v->w);
+	case 1: return (v->k * s - (v->k - 1) / 2 + (float)row) * (v->in_h / (float)v->h);
+	case 2: return (v->square ? 4 * s * s : expf(p[e])) * v->aw[a];
+	case 3: return (v->square ? 4 * s * s : expf(p[e])) * v->ah[a];
+	default: return s;
+	}
+}
+
+#ifdef DEV_H			/* what the files of the losses share of each other */
+#ifdef __cplusplus
+extern "C" {
+#endif
+void BACKEND(loss_decode)(struct dev *, const struct loss *, float *out, void *ws);
+void BACKEND(loss_sum)(struct dev *, const struct loss_sums *, const struct loss_area *,
+    double *host);
+void BACKEND(region_run)(struct dev *, const struct loss *, int head, const struct loss_area *,
+    const struct targets *, struct loss_sums *);
+#ifdef __cplusplus
+}
+#endif
+#endif
+
 #endif

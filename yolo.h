@@ -680,16 +680,21 @@ struct layer_ops {
 };
 extern const struct layer_ops layers_cpu, layers_cuda, layers_emu;
 
-/* ---- yololoss.cu, darkloss.cu ------------------------------------------------------------- */
+/* ---- loss.c, assign.c, lossbase.cu, yololoss.cu, darkloss.cu, regionloss.cu ---------------- */
 
 enum loss_kind { LOSS_ULTRA2019, LOSS_MULTI, LOSS_ARCHIVE, LOSS_DARKNET, LOSS_DARKNET_IOU,
 	LOSS_CIOU };
 #define MAX_HEADS 8
+#define MAX_MASK 32
 struct loss_head {
-	int h, w, nmask, mask[32];	/* grid; anchors of the head, indices in loss.anchor */
+	int h, w, nmask, mask[MAX_MASK];	/* grid; anchors of the head, indices in loss.anchor */
 	const float *raw;		/* device, [n][h][w][nmask * (5 + classes)] */
 	float *grad;			/* likewise; what backpropagation receives: dL/draw */
 	const struct def_yolo *yolo;	/* the cfg's keys, for the darknet flavours */
+	int region;			/* a [region] layer: its own loss, anchors in cells */
+	/* darknet, for tests; device, a byte per cell and anchor, or NULL: 0 a plain negative, 1 above
+	 * ignore_thresh, 2 above truth_thresh, before truths are assigned. */
+	unsigned char *state;
 };
 struct loss {
 	enum loss_kind kind;
@@ -699,30 +704,92 @@ struct loss {
 	int nhead;
 	struct loss_head head[MAX_HEADS];
 	double k, gain_xy, gain_wh, gain_cls, gain_conf, iou_t;	/* ultralytics-2019, -multi */
-	double gain_box, gain_obj;		/* archive, ciou; gain_cls too */
-	double gr, focal_gamma, anchor_t, label_smooth, cls_pw, obj_pw, balance[MAX_HEADS];
+	double gain_box, gain_obj;		/* archive, ciou; gain_cls and iou_t too */
+	double gr, focal_gamma, focal_alpha, anchor_t, label_smooth, cls_pw, obj_pw;
+	double balance[MAX_HEADS];
+	double seen;			/* [region]: images trained on so far */
 	/* What means are divided by: filled by count(), then all-reduced by the caller, so that
-	 * the gradients of mini-batches and ranks simply add.  darknet's are never divided. */
+	 * the gradients of mini-batches and ranks simply add; from a part alone, the part's own means.
+	 * darknet's gradients are never divided. */
 	double images;			/* images of the whole batch */
 	double count[MAX_HEADS];	/* assigned truths per head (multi: [0] = distinct positives) */
 };
-#define LOSS_TERMS 8			/* total, then box/xy, wh, obj/conf, cls, ... by flavour */
+/* Terms of a head, gains applied; they add up over heads, parts and ranks.  darknet: [1]..[4] are
+ * sums of squared deltas, the total is darknet's cost of the layer, and sums over assigned truths
+ * follow: their number, IoU, output at the true class, objectness, IoU above .5 and .75. */
+enum { TERM_TOTAL, TERM_BOX, TERM_WH, TERM_OBJ, TERM_CLS, TERM_COUNT, TERM_IOU, TERM_STAT_CLS,
+	TERM_STAT_OBJ, TERM_R50, TERM_R75, LOSS_TERMS };	/* BOX: without w h where WH is in use */
 struct loss_ops {
-	size_t (*workspace)(const struct loss *, int max_truth);	/* device bytes */
+	size_t (*workspace)(const struct loss *, int max_truth);	/* device bytes, for any grid */
 	/* Decoded boxes: out [n][R][5+classes], device: centre x y, w h in input pixels, objectness,
-	 * class probabilities; R over head, anchor, row, column. */
+	 * class probabilities; R over head, anchor, row, column.  Needs no workspace. */
 	void (*decode)(struct dev *, const struct loss *, float *out, void *ws);
-	/* Adds this truth's counts to loss->count (host only: assignment needs no outputs). */
+	/* Adds this truth's counts to loss->count (host only: assignment needs no outputs).  Grids
+	 * and in_w, in_h must be those of run(); n is not looked at. */
 	void (*count)(struct loss *, const struct truth *, int ntruth);
-	/* Writes head[].grad, adds to term[head][LOSS_TERMS] (host, double). */
+	/* Writes head[].grad, adds to term[head][LOSS_TERMS] (host, double).  Waits. */
 	void (*run)(struct dev *, const struct loss *, const struct truth *, int ntruth,
 	    double term[][LOSS_TERMS], void *ws);
 };
-extern const struct loss_ops yololoss_cpu, yololoss_cuda, yololoss_emu, darkloss_cpu,
-	darkloss_cuda, darkloss_emu;
 const char *loss_name(enum loss_kind);
 int loss_kind(const char *name);			/* -1: unknown */
 void loss_defaults(struct loss *, enum loss_kind);	/* gains of golden/loss */
+int loss_rows(const struct loss *);		/* R: decoded boxes of an image */
+
+/* What kernels want to know of a head, passed by value. */
+struct head_view {
+	int n, h, w, a, c;
+	float in_w, in_h, k;		/* k: scale_x_y */
+	int square, softmax;		/* sizes (2s)^2 instead of exp; classes by softmax */
+	float aw[MAX_MASK], ah[MAX_MASK];	/* anchors in pixels */
+	const float *raw;
+	float *grad;
+};
+void loss_view(const struct loss *, int head, struct head_view *);
+
+/* One truth on one cell and anchor. */
+struct loss_row {
+	int cell;			/* ((image * h + row) * w + col) * nmask + anchor of the head */
+	int truth, cls;			/* truth: index in the list given */
+	int order;			/* in which the flavour assigns, within the head */
+	/* ultralytics-2019 and -multi: targets of s(tx), s(ty), tw, th; archive and ciou: the box in
+	 * cells, relative to the cell; darknet: the box relative to the picture */
+	double x, y, w, h;
+};
+struct targets {
+	struct loss_row *row;		/* by head, cell, order of assignment */
+	int nrow;
+	int *first;			/* group g (a cell) holds rows first[g] .. first[g+1]-1 */
+	int ngroup, group[MAX_HEADS + 1];	/* head h owns groups group[h] .. group[h+1]-1 */
+};
+/* The truths of a head in the flavour's order of assignment: rows written (unless NULL) and counted.
+ * Truths with a class, image or size that cannot be are left out. */
+int assign_head(const struct loss *, int head, const struct truth *, int ntruth, struct loss_row *);
+int assign_max(const struct loss *, int ntruth);	/* the most rows of all heads together */
+void assign_count(struct loss *, const struct truth *, int ntruth);	/* loss_ops.count */
+void targets_make(struct targets *, const struct loss *, const struct truth *, int ntruth);
+void targets_free(struct targets *);
+
+/* The device workspace of run(), and sums of partial results in a fixed order. */
+#define LOSS_CHUNKS 256			/* partial sums of a pass over all cells, whatever their number */
+#define LOSS_PARTS 10			/* most partial sums of a group, or of a chunk */
+struct loss_area {
+	double *sum, *part;
+	struct loss_row *row;
+	int *first, *start;		/* start: darknet's truth lists */
+	float *edge, *mult;		/* their edges; multipliers of classes */
+	size_t bytes;
+};
+void loss_layout(const struct loss *, int ntruth, void *ws, struct loss_area *);
+struct loss_sums {			/* n sums of len[i] numbers from part[off[i]] */
+	int n, off[MAX_HEADS * LOSS_TERMS], len[MAX_HEADS * LOSS_TERMS], next;
+};
+int loss_sums_add(struct loss_sums *, int len);	/* reserves them: the offset of the first */
+/* darknet's truth lists: at most max of each image, ending before the first x of exactly 0; indices
+ * of usable ones by image, then file order.  start[n + 1] unless NULL: where image i's begin; images
+ * from n on are left out.  n < 0: all images. */
+int assign_lists(const struct loss *, const struct def_yolo *, const struct truth *, int ntruth,
+    int n, int *index, int *start);
 
 /* ---- optim.cu, optimplan.c, schedule.c ---------------------------------------------------- */
 

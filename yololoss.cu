@@ -1,0 +1,406 @@
+/* yololoss.cu -- losses that are means: ultralytics' of 2019, its multi_gpu branch, its archive, and
+ * ciou.  Formulas: golden/loss/README.md.
+ *
+ * The gradient is zeroed; a kernel over the cells that carry truth writes box and class entries and
+ * leaves the objectness target in the objectness entry (0 elsewhere); a pass over all cells turns
+ * that target into loss and gradient in place.  So one strided pass is all that depends on the
+ * number of cells, and no map of targets is needed.
+ *
+ * What carries truth is computed in double: it is little, and nothing cancels there. */
+#include "dev.h"
+#include "fn.h"
+
+/* What a head's terms are multiplied by: the gain over what the mean is taken of. */
+struct gains { double xy, wh, box, cls, obj; };
+struct kind {			/* of the box losses */
+	int ciou, focal_on;
+	double gr, smooth, cls_pw, obj_pw, focal, alpha;
+};
+
+/* Binary cross-entropy (1-y) softplus(z) + q y softplus(-z): a sum of what is positive. */
+DEVICE float
+bce(float z, float y, float q, float *slope)
+{
+	float e = expf(-fabsf(z)), l = log1pf(e);
+	float s = z >= 0 ? 1 / (1 + e) : e / (1 + e), t = z >= 0 ? e / (1 + e) : 1 / (1 + e);
+
+	*slope = (1 - y) * s - q * y * t;
+	return (1 - y) * (fmaxf(z, 0) + l) + q * y * (fmaxf(-z, 0) + l);
+}
+
+/* Focal loss A (1-u)^g BCE; 1 - u is summed from s(z) and s(-z), without a difference. */
+DEVICE float
+focal(float z, float y, float g, float alpha, float *slope)
+{
+	float s = fn_logistic(z), t = fn_logistic(-z), v = y * t + (1 - y) * s, d;
+	float b = bce(z, y, 1, &d), a = alpha * y + (1 - alpha) * (1 - y), m = powf(v, g);
+
+	*slope = a * (m * d - (v > 0 ? g * m / v * (2 * y - 1) * s * t * b : 0));
+	return a * m * b;
+}
+
+DEVICE float
+element(const struct kind *r, float z, float y, float q, float *slope)
+{
+	return r->focal_on ? focal(z, y, (float)r->focal, (float)r->alpha, slope) :
+	    bce(z, y, q, slope);
+}
+
+/* ---- squared errors and softmax: 2019, multi ---- */
+
+DEVICE double
+softmax_row(const float *z, float *d, int c, int cls, double gain)
+{
+	double top = z[0], sum = 0;
+
+	for (int j = 1; j < c; j++)
+		top = z[j] > top ? z[j] : top;
+	for (int j = 0; j < c; j++)
+		sum += exp(z[j] - top);
+	for (int j = 0; j < c; j++)
+		d[j] += (float)(gain * (exp(z[j] - top) / sum - (j == cls)));
+	return log(sum) + top - z[cls];
+}
+
+/* first: of this head's groups; part: [3][groups]. */
+KERNEL
+square_k(struct head_view v, int groups, const int *first, const struct loss_row *row,
+    struct gains g, double *part)
+{
+	EACH (i, groups) {
+		int at = row[first[i]].cell * (v.c + 5);
+		const float *z = v.raw + at;
+		float *d = v.grad + at;
+		double xy = 0, wh = 0, cls = 0, sx = fn_sigmoid(z[0]), sy = fn_sigmoid(z[1]);
+
+		for (int k = first[i]; k < first[i + 1]; k++) {
+			double x = sx - row[k].x, y = sy - row[k].y, w = z[2] - row[k].w, h = z[3] - row[k].h;
+
+			xy += x * x + y * y;
+			wh += w * w + h * h;
+			d[0] += (float)(2 * g.xy * x * sx * (1 - sx));
+			d[1] += (float)(2 * g.xy * y * sy * (1 - sy));
+			d[2] += (float)(2 * g.wh * w);
+			d[3] += (float)(2 * g.wh * h);
+			if (v.c > 1)
+				cls += softmax_row(z + 5, d + 5, v.c, row[k].cls, g.cls);
+		}
+		d[4] = 1;
+		part[i] = xy;
+		part[groups + i] = wh;
+		part[2 * groups + i] = cls;
+	}
+}
+
+/* ---- IoU losses: archive, ciou ---- */
+
+struct rect { double x, y, w, h; };
+/* Overlap and hull of p and t with slopes by p's x y w h. */
+struct meet { double i, cw, ch, di[4], dcw[4], dch[4]; };
+
+DEVICE void
+meet1(double p, double pw, double t, double tw, double *in, double *hull, double din[2],
+    double dhull[2])
+{
+	double pl = p - pw / 2, pr = p + pw / 2, tl = t - tw / 2, tr = t + tw / 2;
+
+	*in = fmin(pr, tr) - fmax(pl, tl);
+	*hull = fmax(pr, tr) - fmin(pl, tl);
+	din[0] = (pr < tr) - (pl > tl);
+	din[1] = ((pr < tr) + (pl > tl)) / 2.;
+	dhull[0] = (pr > tr) - (pl < tl);
+	dhull[1] = ((pr > tr) + (pl < tl)) / 2.;
+}
+
+DEVICE struct meet
+meet(struct rect p, struct rect t)
+{
+	struct meet m = { 0, 0, 0, { 0 }, { 0 }, { 0 } };
+	double iw, ih, dx[2], dy[2], cx[2], cy[2];
+
+	meet1(p.x, p.w, t.x, t.w, &iw, &m.cw, dx, cx);
+	meet1(p.y, p.h, t.y, t.h, &ih, &m.ch, dy, cy);
+	m.dcw[0] = cx[0];
+	m.dcw[2] = cx[1];
+	m.dch[1] = cy[0];
+	m.dch[3] = cy[1];
+	if (iw < 0 || ih < 0)
+		return m;
+	m.i = iw * ih;
+	m.di[0] = ih * dx[0];
+	m.di[1] = iw * dy[0];
+	m.di[2] = ih * dx[1];
+	m.di[3] = iw * dy[1];
+	return m;
+}
+
+DEVICE double
+giou(struct rect p, struct rect t, double d[4])
+{
+	struct meet m = meet(p, t);
+	double da[4] = { 0, 0, p.h, p.w }, eps = 1e-16;
+	double u = p.w * p.h + t.w * t.h - m.i + eps, c = m.cw * m.ch + eps;
+
+	for (int k = 0; k < 4; k++) {
+		double du = da[k] - m.di[k], dc = m.dcw[k] * m.ch + m.cw * m.dch[k];
+
+		d[k] = (m.di[k] * u - m.i * du) / (u * u) + (du * c - u * dc) / (c * c);
+	}
+	return m.i / u - (c - u) / c;
+}
+
+DEVICE double
+ciou(struct rect p, struct rect t, double d[4])
+{
+	const double pi = 3.14159265358979323846, eps = 1e-7;
+	struct meet m = meet(p, t);
+	double da[4] = { 0, 0, p.h, p.w }, ds[4] = { 2 * (p.x - t.x), 2 * (p.y - t.y), 0, 0 };
+	double u = p.w * p.h + t.w * t.h - m.i + eps, q = m.cw * m.cw + m.ch * m.ch + eps;
+	double s = (p.x - t.x) * (p.x - t.x) + (p.y - t.y) * (p.y - t.y);
+	double b = atan(t.w / t.h) - atan(p.w / p.h), v = 4 / (pi * pi) * b * b, iou = m.i / u;
+	double alpha = v / (v - iou + 1 + eps), f = 8 / (pi * pi) * b / (p.w * p.w + p.h * p.h);
+	double dv[4] = { 0, 0, -f * p.h, f * p.w };
+
+	for (int k = 0; k < 4; k++) {
+		double du = da[k] - m.di[k], dq = 2 * m.cw * m.dcw[k] + 2 * m.ch * m.dch[k];
+
+		d[k] = (m.di[k] * u - m.i * du) / (u * u) - (ds[k] * q - s * dq) / (q * q) -
+		    alpha * dv[k];
+	}
+	return iou - s / q - alpha * v;
+}
+
+/* The predicted box in cells, relative to its cell, and its slopes by the raw entries. */
+DEVICE struct rect
+predict(const struct head_view *v, const float *z, int a, int square, double d[4])
+{
+	double s[4], aw = v->aw[a] * (double)v->w / v->in_w, ah = v->ah[a] * (double)v->h / v->in_h;
+	struct rect p;
+
+	for (int k = 0; k < (square ? 4 : 2); k++)
+		s[k] = fn_sigmoid(z[k]);
+	if (square) {
+		p.x = 2 * s[0] - .5;
+		p.y = 2 * s[1] - .5;
+		p.w = 4 * s[2] * s[2] * aw;
+		p.h = 4 * s[3] * s[3] * ah;
+		d[2] = 2 * p.w * (1 - s[2]);
+		d[3] = 2 * p.h * (1 - s[3]);
+	} else {
+		double w = exp((double)z[2]), h = exp((double)z[3]);
+
+		p.x = s[0];
+		p.y = s[1];
+		p.w = fmin(w, 1000) * aw;	/* the factor is limited, before the anchor */
+		p.h = fmin(h, 1000) * ah;
+		d[2] = w <= 1000 ? p.w : 0;
+		d[3] = h <= 1000 ? p.h : 0;
+	}
+	d[0] = (square ? 2 : 1) * s[0] * (1 - s[0]);
+	d[1] = (square ? 2 : 1) * s[1] * (1 - s[1]);
+	return p;
+}
+
+DEVICE double
+class_row(const struct kind *r, const float *z, float *d, int c, int cls, double gain)
+{
+	float on = (float)(1 - r->smooth / 2), off = (float)(r->smooth / 2), slope;
+	double sum = 0;
+
+	for (int j = 0; j < c; j++) {
+		sum += element(r, z[j], j == cls ? on : off, (float)r->cls_pw, &slope);
+		d[j] += (float)gain * slope;
+	}
+	return sum;
+}
+
+/* part: [2][groups].  Where truths share a cell, archive keeps the last objectness target, ciou the
+ * largest. */
+KERNEL
+box_k(struct head_view v, int groups, const int *first, const struct loss_row *row, struct kind r,
+    struct gains g, double *part)
+{
+	EACH (i, groups) {
+		int cell = row[first[i]].cell, at = cell * (v.c + 5);
+		const float *z = v.raw + at;
+		float *d = v.grad + at;
+		double by[4], slope[4], box = 0, cls = 0, target = 0;
+		struct rect p = predict(&v, z, cell % v.a, r.ciou, by);
+
+		for (int k = first[i]; k < first[i + 1]; k++) {
+			struct rect t = { row[k].x, row[k].y, row[k].w, row[k].h };
+			double iou = r.ciou ? ciou(p, t, slope) : giou(p, t, slope);
+			double y = 1 - r.gr + r.gr * fmax(iou, 0);
+
+			box += 1 - iou;
+			target = !r.ciou || y > target || k == first[i] ? y : target;
+			for (int e = 0; e < 4; e++)
+				d[e] -= (float)(g.box * slope[e] * by[e]);
+			if (v.c > 1)
+				cls += class_row(&r, z + 5, d + 5, v.c, row[k].cls, g.cls);
+		}
+		d[4] = (float)target;
+		part[i] = box;
+		part[groups + i] = cls;
+	}
+}
+
+/* ---- objectness, all flavours ---- */
+
+KERNEL
+obj_k(struct head_view v, struct kind r, float gain, double *part)
+{
+	int cells = v.n * v.h * v.w * v.a, len = v.c + 5;
+	int chunk = (cells + LOSS_CHUNKS - 1) / LOSS_CHUNKS;
+
+	ROWS (i, LOSS_CHUNKS) {
+		int from = i * chunk, n = cells - from < chunk ? cells - from : chunk;
+		double sum = 0;
+
+		LANES (j, n) {
+			int at = (from + j) * len + 4;
+			float slope;
+
+			sum += element(&r, v.raw[at], v.grad[at], (float)r.obj_pw, &slope);
+			v.grad[at] = gain * slope;
+		}
+		sum = row_sum(sum);
+		LEAD
+			part[i] = sum;
+	}
+}
+
+static double
+over(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+/* Cells of an image that a mean of objectness is taken of. */
+static double
+cells(const struct loss *s, int h)
+{
+	const struct loss_head *p = &s->head[h];
+
+	return s->kind == LOSS_MULTI ? loss_rows(s) : (double)p->h * p->w * p->nmask;
+}
+
+static struct gains
+gains_of(const struct loss *s, int h)
+{
+	double n = s->count[s->kind == LOSS_MULTI ? 0 : h], obj = s->images * cells(s, h);
+	struct gains g = { 0, 0, 0, 0, 0 };
+
+	if (s->kind == LOSS_ULTRA2019 || s->kind == LOSS_MULTI) {
+		g.xy = over(s->k * s->gain_xy, 2 * n);
+		g.wh = over(s->k * s->gain_wh, 2 * n);
+		g.cls = over(s->k * s->gain_cls, n);
+		g.obj = over(s->k * s->gain_conf, obj);
+		return g;
+	}
+	g.box = over(s->gain_box, n);
+	g.cls = over(s->gain_cls * (s->kind == LOSS_ARCHIVE ? s->classes / 80. : 1), n * s->classes);
+	g.obj = over(s->gain_obj * (s->kind == LOSS_CIOU ? s->balance[h] : 1), obj);
+	return g;
+}
+
+static struct kind
+rule_of(const struct loss *s)
+{
+	struct kind r = { 0, 0, 1, 0, 1, 1, 0, 0 };
+
+	if (s->kind == LOSS_ARCHIVE || s->kind == LOSS_CIOU)
+		r.gr = s->gr;
+	if (s->kind == LOSS_ARCHIVE) {
+		r.focal_on = s->focal_gamma > 0;
+		r.focal = s->focal_gamma;
+		r.alpha = s->focal_alpha;
+	}
+	if (s->kind == LOSS_CIOU) {
+		r.ciou = 1;
+		r.smooth = s->label_smooth;
+		r.cls_pw = s->cls_pw;
+		r.obj_pw = s->obj_pw;
+	}
+	return r;
+}
+
+/* Queue a head's kernels; its sums are reserved in the order of add_terms(). */
+static void
+run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
+    const struct targets *t, struct loss_sums *sums)
+{
+	int groups = t->group[h + 1] - t->group[h], logs = s->kind == LOSS_ULTRA2019 ||
+	    s->kind == LOSS_MULTI;
+	const int *first = a->first + t->group[h];
+	struct gains g = gains_of(s, h);
+	struct kind r = rule_of(s);
+	struct head_view v;
+	double *part;
+
+	loss_view(s, h, &v);
+	d->ops->zero(d, v.grad, (size_t)v.n * v.h * v.w * v.a * (v.c + 5) * sizeof *v.grad);
+	part = a->part + loss_sums_add(sums, groups);
+	loss_sums_add(sums, groups);
+	if (logs) {
+		loss_sums_add(sums, groups);
+		RUN(d, square_k, groups, v, groups, first, a->row, g, part);
+	} else
+		RUN(d, box_k, groups, v, groups, first, a->row, r, g, part);
+	part = a->part + loss_sums_add(sums, LOSS_CHUNKS);
+	RUNROWS(d, obj_k, LOSS_CHUNKS, v, r, (float)g.obj, part);
+}
+
+static void
+add_terms(const struct loss *s, int h, const double **sum, double term[LOSS_TERMS])
+{
+	struct gains g = gains_of(s, h);
+	double v[5] = { 0 };
+	int logs = s->kind == LOSS_ULTRA2019 || s->kind == LOSS_MULTI;
+
+	v[TERM_BOX] = *(*sum)++ * (logs ? g.xy : g.box);
+	if (logs)
+		v[TERM_WH] = *(*sum)++ * g.wh;
+	v[TERM_CLS] = *(*sum)++ * g.cls;
+	v[TERM_OBJ] = *(*sum)++ * g.obj;
+	for (int k = 1; k < 5; k++) {
+		term[k] += v[k];
+		term[TERM_TOTAL] += v[k];
+	}
+}
+
+static void
+run(struct dev *d, const struct loss *s, const struct truth *truth, int ntruth,
+    double term[][LOSS_TERMS], void *ws)
+{
+	double sum[MAX_HEADS * LOSS_TERMS];
+	const double *next = sum;
+	struct loss_sums sums = { 0, { 0 }, { 0 }, 0 };
+	struct loss_area a;
+	struct targets t;
+
+	targets_make(&t, s, truth, ntruth);
+	loss_layout(s, ntruth, ws, &a);
+	d->ops->put(d, a.row, t.row, (size_t)t.nrow * sizeof *t.row);
+	d->ops->put(d, a.first, t.first, ((size_t)t.ngroup + 1) * sizeof *t.first);
+	for (int h = 0; h < s->nhead; h++)
+		run_head(d, s, h, &a, &t, &sums);
+	BACKEND(loss_sum)(d, &sums, &a, sum);
+	for (int h = 0; h < s->nhead; h++)
+		add_terms(s, h, &next, term[h]);
+	targets_free(&t);
+}
+
+static size_t
+workspace(const struct loss *s, int max_truth)
+{
+	struct loss_area a;
+
+	loss_layout(s, max_truth, NULL, &a);
+	return a.bytes;
+}
+
+#ifdef __cplusplus
+extern "C"
+#endif
+const struct loss_ops BACKEND(yololoss) = { workspace, BACKEND(loss_decode), assign_count, run };
