@@ -1,0 +1,153 @@
+#!/usr/bin/perl
+# detect-models.t -- published darknet models: what darknet and OpenCV find in the same pictures.
+use strict;
+use warnings;
+use Test::More;
+require './test/detect.pl';
+
+our $dir;
+my $data = '../shared/data';
+plan skip_all => 'no ../shared' unless -d "$data/weights";
+my $js = JSON::PP->new->utf8;
+my $pics = "$data/images/darknet-samples";
+
+sub model {
+	my ($path) = @_;
+	return ('-c', "$data/weights/$path.cfg", '-w', "$data/weights/$path.weights");
+}
+
+# Width and height from a JPEG's frame header.
+sub jpeg_size {
+	my $b = slurp($_[0]);
+	for (my $at = 2; $at + 9 < length $b;) {
+		my ($mark, $len) = unpack 'x' . $at . 'n n', $b;
+		return reverse unpack 'x' . ($at + 5) . 'n n', $b
+		    if $mark >= 0xffc0 && $mark <= 0xffcf && $mark != 0xffc4 && $mark != 0xffc8;
+		$at += 2 + $len;
+	}
+	die "$_[0]: no size";
+}
+
+# Every expected box has one of ours (and none other has the same), and we have no more, but for
+# those whose score is within the tolerance of the threshold.
+sub compare {
+	my ($name, $got, $want, $thresh, $tol_box, $tol_score) = @_;
+	my (@left, @miss) = @$got;
+	for my $w (sort { $b->[1] <=> $a->[1] } @$want) {
+		my ($best, $at) = (1e9, -1);
+		for my $i (0 .. $#left) {
+			next if $left[$i][0] != $w->[0] || !near($left[$i][1], $w->[1], $tol_score);
+			my $far = 0;
+			for (2 .. 5) {
+				my $d = abs($left[$i][$_] - $w->[$_]);
+				$far = $d if $d > $far;
+			}
+			($best, $at) = ($far, $i) if $far < $best;
+		}
+		if ($best <= $tol_box) { splice @left, $at, 1; }
+		elsif ($w->[1] > $thresh + $tol_score) { push @miss, $w; }
+	}
+	@left = grep { $_->[1] > $thresh + $tol_score } @left;
+	ok(!@miss && !@left, $name) or diag(map { "$_\n" } (map { "missing @$_" } @miss),
+	    map { "surplus @$_" } @left);
+}
+
+# ---- darknet of 2018: letterbox, its own resize ----
+my $dark = $js->decode(slurp("$data/weights/expected-darknet-2018.json"));
+for my $m (sort keys %$dark) {
+	for my $pic (sort keys %{ $dark->{$m} }) {
+		my ($rc, $out, $err) = detect(model("yolo-fastest-1.1-coco/$m"), '-k', 'greedy', '-i', '.45',
+		    '-t', '.1', '-O', 'resize=darknet', "$pics/$pic");
+		compare("darknet 2018: $m, $pic", [ map { [ @$_[1, 3 .. 7] ] } rows($out) ],
+		    [ map { [ $_->{cls}, $_->{score}, @{ $_->{xywh_px} } ] } @{ $dark->{$m}{$pic} } ],
+		    .1, 1, .01);
+	}
+}
+
+# ---- OpenCV 4.6: stretched, half-pixel bilinear, the best class of a box ----
+my $cv = $js->decode(slurp("$data/weights/expected-opencv-4.6.0.json"));
+for my $m (sort keys %$cv) {
+	for my $pic (sort keys %{ $cv->{$m} }) {
+		my ($w, $h) = jpeg_size("$pics/$pic");
+		my ($rc, $out, $err) = detect(model($m), '-k', 'best', '-i', '.45', '-t', '.3', '-O',
+		    'stretch=1', '-O', 'resize=bilinear', '-O', 'clip=0', "$pics/$pic");
+		my @got = map { [ @$_[1, 3], ($_->[4] + $_->[6] / 2) / $w, ($_->[5] + $_->[7] / 2) / $h,
+			$_->[6] / $w, $_->[7] / $h ] } rows($out);
+		compare("OpenCV 4.6: $m, $pic", \@got,
+		    [ map { [ $_->{cls}, $_->{score}, @{ $_->{cxcywh} } ] } @{ $cv->{$m}{$pic} } ],
+		    .3, .005, .02);
+	}
+}
+
+# ---- AlexeyAB's darknet, reference/darknet.md section 7: stretched, the cfg's greedynms ----
+my @fastest = model('yolo-fastest-1.1-coco/yolo-fastest-1.1');
+my @names = ('-n', "$data/weights/yolo-fastest-1.1-coco/coco.names");
+my @alexey = ('-O', 'stretch=1', '-O', 'resize=darknet', '-O', 'clip=0');
+my ($rc, $out, $err) = detect(@fastest, @names, @alexey, "$pics/dog.jpg");
+my @r = rows($out);
+is(join(', ', map { sprintf '%s %.0f', $_->[2], 100 * $_->[3] } @r),
+    'car 88, dog 65, cat 55, bicycle 55, car 44, car 37, person 33, bicycle 29', 'AlexeyAB: list');
+my ($dog) = grep { $_->[2] eq 'dog' } @r;
+my @d = (($dog->[4] + $dog->[6] / 2) / 768, ($dog->[5] + $dog->[7] / 2) / 576, $dog->[6] / 768,
+    $dog->[7] / 576, $dog->[3]);
+my @want = (.316827, .641744, .317097, .511708, .649255);
+ok(!(grep { !near($d[$_], $want[$_], 1e-4) } 0 .. 4), 'AlexeyAB: the dog to four decimals')
+    or diag("got @d, want @want");
+my @xl = rows((detect(model('yolo-fastest-1.1-coco/yolo-fastest-1.1-xl'), @names, @alexey,
+    "$pics/dog.jpg"))[1]);
+is(join(', ', map { sprintf '%s %.0f', $_->[2], 100 * $_->[3] } @xl),
+    'dog 93, bicycle 90, car 80, truck 46, cat 35', 'AlexeyAB: list of the larger model');
+
+# ---- one at a time or together ----
+my @all = map { "$pics/$_" } sort keys %{ $dark->{'yolo-fastest-1.1'} };
+my $one = (detect(@fastest, '-t', '.01', '-b', 1, '-j', 1, @all))[1];
+is((detect(@fastest, '-t', '.01', '-b', $_, '-j', 2, @all))[1], $one, "batch $_: the same bytes")
+    for 2, 5;
+is((detect(@fastest, '-t', '.01', '-b', 4, '-O', 'threads=1', @all))[1], $one,
+    'one compute thread: the same bytes');
+
+# ---- nuclei-tiny: the AP that darknet's detections have ----
+SKIP: {
+	skip 'no yolo-eval', 3 unless -x './yolo-eval';
+	my $set = "$data/datasets/nuclei";
+	my $truth = (glob("$set/*val*.json"), glob("$set/*/*val*.json"))[0];
+	my $folder = (grep { -d } "$set/images/val", "$set/val/images", "$set/val")[0];
+	($rc, $out, $err) = detect(model('nuclei-tiny/nuclei-tiny'), '-t', '.005', '-k', 'greedy', '-O',
+	    'resize=darknet', '-f', 'coco', '-O', "ids=$truth", '-o', "$dir/nuclei.json", $folder);
+	is("$rc$err", '0', 'nuclei: detected');
+	my $exp = $js->decode(slurp("$data/weights/nuclei-tiny/expected.json"));
+	($rc, $out, $err) = run('./yolo-eval', '-t', $truth, "$dir/nuclei.json");
+	my %ap = map { (split /\t/)[2, 3] } grep { /^coco\t/ } split /\n/, $out;
+	ok(near($ap{AP}, $exp->{AP}, .002), 'nuclei: AP') or diag("got $ap{AP}, want $exp->{AP}");
+	ok(near($ap{AP50}, $exp->{AP50}, .002), 'nuclei: AP50') or diag("got $ap{AP50}");
+}
+
+# ---- weights that are broken or odd ----
+my $nasty = "$data/weights/nasty";
+my @face = ('-c', "$data/weights/yoloface-50k/yoloface-50k.cfg");
+my $horses = "$pics/person.jpg";
+my $right = (detect(@face, '-w', "$data/weights/yoloface-50k/yoloface-50k.weights", $horses))[1];
+for my $f ('header-0.1-16-bytes', 'header-0.2-same-values', 'extra-400-bytes') {
+	($rc, $out, $err) = detect(@face, '-w', "$nasty/$f.weights", $horses);
+	ok($rc == 0 && $out eq $right, "$f: the same detections") or diag($err);
+}
+like($err, qr/11248.*11348|11348.*11248|45412.*45012|45012.*45412|\b100\b/,
+    'extra-400-bytes: both counts');
+for my $f ('cut-half', 'cut-4-bytes', 'cut-2-bytes', 'empty', 'header-only', 'html', 'lfs-pointer',
+    'big-endian') {
+	($rc, $out, $err) = detect(@face, '-w', "$nasty/$f.weights", $horses);
+	ok($rc == 1 && $out !~ /^[^#]/m && $err =~ /\A[^\n]*\Q$f\E[^\n]*\n\z/, "$f: one line, exit 1")
+	    or diag("rc $rc: $err");
+}
+like((detect(@face, '-w', "$nasty/lfs-pointer.weights", $horses))[2], qr/LFS/, 'LFS named');
+for my $f ('one-nan', 'future-version') {
+	($rc, $out, $err) = detect(@face, '-w', "$nasty/$f.weights", $horses);
+	ok(length $err, "$f: not silent");
+}
+
+# ---- pictures that are broken or odd ----
+($rc, $out, $err) = detect(@fastest, "$data/images/nasty", "$pics/dog.jpg");
+is($rc, 1, 'nasty pictures: exit 1');
+like($out, qr/dog\.jpg\t/, 'what comes after them is done');
+unlike($err, qr/^(?!yolo-detect: )/m, 'only lines of ours');
+done_testing();
