@@ -291,7 +291,8 @@ fill(struct source *s)
 	struct pollfd p[2] = { { l->fd, POLLIN, 0 }, { s->wake[0], POLLIN, 0 } };
 	ssize_t n;
 
-	memmove(l->buf, l->buf + l->pos, l->len - l->pos);
+	if (l->pos)
+		memmove(l->buf, l->buf + l->pos, l->len - l->pos);
 	l->len -= l->pos;
 	l->pos = 0;
 	l->buf = (char *)xgrow(l->buf, &l->cap, l->len + 8192, 1);
