@@ -35,6 +35,7 @@ reset(struct tray *s)
 	for (int i = 0; i < s->p.n; i++) {
 		free(s->p.pic[i].name);
 		free(s->p.pic[i].why);
+		free(s->p.pic[i].note);
 		image_free(&s->p.pic[i].px);
 	}
 	s->p.n = s->done = s->closed = 0;
@@ -89,6 +90,8 @@ load(const struct inputs *in, const struct where *w, struct picture *p, float *x
 	bytes = *buf;
 	if (image_decode(bytes, n, &px, e))
 		return -1;
+	if (*e->msg)
+		p->note = xstrdup(e->msg);
 	if (image_size(bytes, n, &pw, &ph, &p->orientation, e))
 		p->orientation = 0;
 	p->w = px.w;

@@ -287,12 +287,18 @@ close_job(struct job *j)
 /* ---- the loop ------------------------------------------------------------------------------ */
 
 static void
-failed(struct job *j, const char *name, const char *why)
+say(const char *name, const char *what)
 {
 	struct err line;
 
-	err_set(&line, "%s: %s", name, why);	/* a name may hold newlines; a message is one line */
+	err_set(&line, "%s: %s", name, what);	/* a name may hold newlines; a message is one line */
 	warn("%s", line.msg);
+}
+
+static void
+failed(struct job *j, const char *name, const char *why)
+{
+	say(name, why);
 	j->failed++;
 }
 
@@ -312,6 +318,8 @@ batch(struct job *j, struct pictures *p, struct detections *found, struct err *e
 			failed(j, pic->name, pic->why);
 			continue;
 		}
+		if (pic->note)
+			say(pic->name, pic->note);
 		j->found += found[i].n;
 		j->turned += pic->orientation > 1;
 		if ((r = detwrite_add(j->out, pic, &found[i], &why)) < 0) {

@@ -1080,6 +1080,7 @@ struct picture {
 	struct fit fit;			/* how it lies in the network input */
 	struct image px;		/* px NULL unless input_opts.keep */
 	char *why;			/* not NULL: could not be read, and why; its input is zero */
+	char *note;			/* not NULL: read, but there is a remark */
 	char **class_name;		/* of its shard, borrowed; nclass 0 where there is none */
 	int64_t *class_id;
 	int nclass;
