@@ -3,8 +3,11 @@
  * The heads' values are decoded on the host, straight from the convolution before the head: most
  * cells end at their objectness, so copying and looking at one value in 85 is less than decoding
  * them all.  Boxes are numbered by head, anchor, row, column.  Suppression works in pixels of the
- * network's input; then boxes go back into the picture and are clipped to it.  Pictures of a batch
- * are independent of each other.
+ * network's input; then boxes go back into the picture and are clipped to it.
+ *
+ * The same picture gives the same bits in any batch.  A CPU's matrix product rounds a row by its
+ * place among the rows, so there each picture is computed alone; a GPU's kernel is chosen by the
+ * number of rows, so there a short batch is computed as a full one.
  *
  * Formulas: a yolo head's centre is (col + k*s(x) - (k-1)/2) cells, its size anchor*exp(w), or with
  * new_coords anchor*4*w^2 on values that the convolution has sent through the logistic already.  A
@@ -43,7 +46,7 @@ detect_defaults(struct detect_opts *o, const struct cfg *c)
 		o->nms.beta = d->beta_nms;
 	o->nms.score_thresh = .25;
 	o->nms.iou_thresh = .45;
-	o->batch = 1;
+	o->batch = DETECT_BATCH;
 	o->clip = 1;
 	o->resize = RESIZE_STB;
 }
@@ -193,34 +196,28 @@ decode_head(const struct head *h, const float *raw, double thresh, struct cands 
 	return 0;
 }
 
-/* ---- back to the picture ------------------------------------------------------------------- */
+/* ---- pictures ------------------------------------------------------------------------------ */
 
-static double
-inside(double v, double max, int clip)
+/* How the picture lies in the input.  Darknet puts it down at a whole pixel and takes it up at a
+ * half one where the border is odd; its resize comes with its way back. */
+static struct fit
+fit_back(const struct detector *t, const struct picture *p)
 {
-	return !clip ? v : v < 0 ? 0 : v > max ? max : v;
-}
+	struct fit f = p->fit;
 
-static void
-to_picture(struct det *d, const struct picture *p, int clip)
-{
-	const struct fit *f = &p->fit;
-	double x1 = inside((d->x - f->dx) / f->sx, p->w, clip);
-	double y1 = inside((d->y - f->dy) / f->sy, p->h, clip);
-	double x2 = inside(((double)d->x + d->w - f->dx) / f->sx, p->w, clip);
-	double y2 = inside(((double)d->y + d->h - f->dy) / f->sy, p->h, clip);
-
-	d->x = (float)x1;
-	d->y = (float)y1;
-	d->w = (float)(x2 - x1);
-	d->h = (float)(y2 - y1);
+	if (t->opt.resize == RESIZE_DARKNET && !t->opt.stretch) {
+		f.dx = (t->cfg->l[0].in_w - f.nw) / 2.;
+		f.dy = (t->cfg->l[0].in_h - f.nh) / 2.;
+	}
+	return f;
 }
 
 static int
 detect_one(struct detector *t, const struct picture *p, int i)
 {
 	struct cands *c = &t->dec->pic[i];
-	int n;
+	struct fit back = fit_back(t, p);
+	int n, left = 0;
 
 	free(c->det);
 	c->det = NULL;
@@ -238,9 +235,34 @@ detect_one(struct detector *t, const struct picture *p, int i)
 		}
 	}
 	n = nms_run(&t->opt.nms, c->box, c->score, c->obj, (int)c->n, t->classes, &c->det);
-	for (int k = 0; k < n; k++)
-		to_picture(&c->det[k], p, t->opt.clip);
-	return n;
+	for (int k = 0; k < n; k++)		/* what lies in the border only is not in the picture */
+		if (det_map(&c->det[k], &back, p->w, p->h, t->opt.clip) || !t->opt.clip)
+			c->det[left++] = c->det[k];
+	return left;
+}
+
+static void
+forward(struct detector *t, const struct pictures *in)
+{
+	struct dev *d = t->net->dev;
+	const struct layer *l0 = &t->cfg->l[0];
+	int step = t->net->opt.batch;
+	size_t x = (size_t)l0->in_w * (size_t)l0->in_h * (size_t)l0->in_c;
+
+	for (int i = 0; i < in->n; i += step) {
+		int n = in->n - i < step ? in->n - i : step;
+
+		if (step == 1 && in->pic[i].why)
+			continue;
+		net_forward(t->net, in->x + (size_t)i * x, step, step, 0);
+		for (int k = 0; k < t->net->nhead; k++) {
+			int conv = t->net->head[k] - 1;
+			size_t each = net_floats(t->net, conv) / (size_t)step;
+
+			d->ops->get(d, t->dec->raw[k] + each * (size_t)i, net_out(t->net, conv),
+			    each * (size_t)n * sizeof(float));
+		}
+	}
 }
 
 int
@@ -248,13 +270,7 @@ detector_run(struct detector *t, const struct pictures *in, struct detections *o
 {
 	struct dev *d = t->net->dev;
 
-	net_forward(t->net, in->x, in->n, in->n, 0);
-	for (int k = 0; k < t->net->nhead; k++) {
-		int conv = t->net->head[k] - 1;
-
-		d->ops->get(d, t->dec->raw[k], net_out(t->net, conv),
-		    net_floats(t->net, conv) * sizeof(float));
-	}
+	forward(t, in);
 #pragma omp parallel for schedule(dynamic) num_threads(d->threads)
 	for (int i = 0; i < in->n; i++)
 		out[i].n = detect_one(t, &in->pic[i], i);
@@ -294,7 +310,7 @@ struct detector *
 detector_open(struct dev *d, const struct cfg *c, const struct detect_opts *o, struct err *e)
 {
 	struct detector *t = (struct detector *)xcalloc(1, sizeof *t);
-	struct net_opts no = { .batch = o->batch };
+	struct net_opts no = { .batch = strcmp(d->name, "cpu") ? o->batch : 1 };
 	int head[MAX_HEADS], n;
 
 	t->opt = *o;

@@ -26,6 +26,7 @@ static const struct option longopts[] = {
 };
 
 static const struct setting table[] = {
+	{ "bn_eps", "1e-5", "0..1", "added to variances; OpenCV reads darknet files with 1e-6" },
 	{ "clip", "1", "0|1", "cut boxes at the picture's edges" },
 	{ "cutoff", NULL, "int 1..100000", "load only the first N layers of a .weights file" },
 	{ "deterministic", "0", "0|1", "CUDA: the same bits in every run" },
@@ -114,7 +115,7 @@ check(struct cmd *c)
 {
 	const char *const *a = c->arg;
 
-	c->batch = 8;
+	c->batch = DETECT_BATCH;
 	c->jobs = 2;
 	if (!a['w'])
 		die(2, "no weights: -w names a .weights or .safetensors file");
@@ -212,6 +213,15 @@ options(const struct job *j, const struct cmd *c, struct detect_opts *o)
 	o->resize = *resize == 's' ? RESIZE_STB : *resize == 'b' ? RESIZE_BILINEAR : RESIZE_DARKNET;
 }
 
+/* Batch-norm adds 1e-5 where it is folded; another addend is a change of the variances. */
+static void
+change_eps(const struct params *p, struct weights *w, double eps)
+{
+	for (int i = 0; i < p->np; i++)
+		for (size_t k = 0; p->p[i].kind == P_VAR && k < p->p[i].n; k++)
+			w->stat[p->p[i].off + k] = (float)(w->stat[p->p[i].off + k] + eps - 1e-5);
+}
+
 static int
 load(struct job *j, const struct cmd *c, struct err *e)
 {
@@ -221,6 +231,8 @@ load(struct job *j, const struct cmd *c, struct err *e)
 
 	weights_init(j->det->cfg, p, 0, &w);
 	bad = weights_load(c->arg['w'], j->det->cfg, p, &w, cutoff, e);
+	if (!bad && settings_given(&c->set, "bn_eps"))
+		change_eps(p, &w, settings_num(&c->set, "bn_eps"));
 	if (!bad)
 		detector_put(j->det, &w);
 	weights_free(&w);

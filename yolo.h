@@ -1088,7 +1088,7 @@ struct picture {
 struct pictures {		/* a batch */
 	int n;
 	struct picture *pic;
-	float *x;			/* [n][h][w][3], 0..1 */
+	float *x;			/* [n][h][w][3], 0..1; as long as input_opts.batch */
 };
 struct input_opts {
 	int batch, threads;
@@ -1109,8 +1109,9 @@ void inputs_free(struct inputs *, struct pictures *);	/* give the batch back */
 void inputs_stop(struct inputs *);		/* end after what is begun; for signal handlers */
 void inputs_close(struct inputs *);
 
+enum { DETECT_BATCH = 8 };
 struct detect_opts {
-	int batch;			/* pictures of one forward pass, at most */
+	int batch;			/* pictures of one run, at most */
 	int w, h;			/* network input, 0: the cfg's */
 	struct nms nms;			/* method and thresholds; works on network pixels */
 	int stretch, clip;
@@ -1135,8 +1136,9 @@ struct detector *detector_open(struct dev *, const struct cfg *, const struct de
 void detector_close(struct detector *);
 void detector_put(struct detector *, const struct weights *);	/* the average where there is one */
 struct input_opts detector_inputs(const struct detector *, int threads);
-/* out[i]: of picture i, borrowed until the next run; none for one that could not be read.  The
- * same numbers in whatever batch.  -1: the network's output is not finite. */
+/* out[i]: of picture i, borrowed until the next run; none for one that could not be read.  On the
+ * CPU the same bits in whatever batch, on a GPU for whatever part of opt.batch is filled.
+ * -1: the network's output is not finite. */
 int detector_run(struct detector *, const struct pictures *, struct detections *out,
     struct err *);
 /* A number as the output shows it, and as a reader of that output takes it: %.9g. */

@@ -64,18 +64,20 @@ for my $m (sort keys %$dark) {
 	}
 }
 
-# ---- OpenCV 4.6: stretched, half-pixel bilinear, the best class of a box ----
+# ---- OpenCV 4.6: stretched, half-pixel bilinear, the best class of a box, its own epsilon ----
+# (With 1e-5 all boxes agree to .005 and .02 too, but for one whose two best classes are 0.0008
+# apart: the other one wins.)
 my $cv = $js->decode(slurp("$data/weights/expected-opencv-4.6.0.json"));
 for my $m (sort keys %$cv) {
 	for my $pic (sort keys %{ $cv->{$m} }) {
 		my ($w, $h) = jpeg_size("$pics/$pic");
 		my ($rc, $out, $err) = detect(model($m), '-k', 'best', '-i', '.45', '-t', '.3', '-O',
-		    'stretch=1', '-O', 'resize=bilinear', '-O', 'clip=0', "$pics/$pic");
+		    'stretch=1', '-O', 'resize=bilinear', '-O', 'clip=0', '-O', 'bn_eps=1e-6', "$pics/$pic");
 		my @got = map { [ @$_[1, 3], ($_->[4] + $_->[6] / 2) / $w, ($_->[5] + $_->[7] / 2) / $h,
 			$_->[6] / $w, $_->[7] / $h ] } rows($out);
 		compare("OpenCV 4.6: $m, $pic", \@got,
 		    [ map { [ $_->{cls}, $_->{score}, @{ $_->{cxcywh} } ] } @{ $cv->{$m}{$pic} } ],
-		    .3, .005, .02);
+		    .3, .0001, .0001);
 	}
 }
 
@@ -85,18 +87,26 @@ my @names = ('-n', "$data/weights/yolo-fastest-1.1-coco/coco.names");
 my @alexey = ('-O', 'stretch=1', '-O', 'resize=darknet', '-O', 'clip=0');
 my ($rc, $out, $err) = detect(@fastest, @names, @alexey, "$pics/dog.jpg");
 my @r = rows($out);
-is(join(', ', map { sprintf '%s %.0f', $_->[2], 100 * $_->[3] } @r),
-    'car 88, dog 65, cat 55, bicycle 55, car 44, car 37, person 33, bicycle 29', 'AlexeyAB: list');
+sub list {		# its percentages; our JPEG decoder is another than its: one per cent is allowed
+	my ($name, $want, @got) = @_;
+	my @w = split /, /, $want;
+	my $bad = @w != @got;
+	for my $i ($bad ? () : 0 .. $#w) {
+		my ($cls, $score) = $w[$i] =~ /(.*) (.*)/;
+		$bad ||= $cls ne $got[$i][2] || !near($score, 100 * $got[$i][3], 1);
+	}
+	ok(!$bad, $name) or diag(map { "$_->[2] $_->[3]\n" } @got);
+}
+list('AlexeyAB: list', 'car 88, dog 65, cat 55, bicycle 55, car 44, car 37, person 33, bicycle 29', @r);
 my ($dog) = grep { $_->[2] eq 'dog' } @r;
 my @d = (($dog->[4] + $dog->[6] / 2) / 768, ($dog->[5] + $dog->[7] / 2) / 576, $dog->[6] / 768,
     $dog->[7] / 576, $dog->[3]);
 my @want = (.316827, .641744, .317097, .511708, .649255);
-ok(!(grep { !near($d[$_], $want[$_], 1e-4) } 0 .. 4), 'AlexeyAB: the dog to four decimals')
+ok(!(grep { !near($d[$_], $want[$_], .002) } 0 .. 4), 'AlexeyAB: the dog to two decimals')
     or diag("got @d, want @want");
 my @xl = rows((detect(model('yolo-fastest-1.1-coco/yolo-fastest-1.1-xl'), @names, @alexey,
     "$pics/dog.jpg"))[1]);
-is(join(', ', map { sprintf '%s %.0f', $_->[2], 100 * $_->[3] } @xl),
-    'dog 93, bicycle 90, car 80, truck 46, cat 35', 'AlexeyAB: list of the larger model');
+list('AlexeyAB: list of the larger model', 'dog 93, bicycle 90, car 80, truck 46, cat 35', @xl);
 
 # ---- one at a time or together ----
 my @all = map { "$pics/$_" } sort keys %{ $dark->{'yolo-fastest-1.1'} };
@@ -131,8 +141,9 @@ for my $f ('header-0.1-16-bytes', 'header-0.2-same-values', 'extra-400-bytes') {
 	($rc, $out, $err) = detect(@face, '-w', "$nasty/$f.weights", $horses);
 	ok($rc == 0 && $out eq $right, "$f: the same detections") or diag($err);
 }
-like($err, qr/11248.*11348|11348.*11248|45412.*45012|45012.*45412|\b100\b/,
-    'extra-400-bytes: both counts');
+my @n = $err =~ /\b(\d{5})\b/g;
+ok(@n >= 2 && (abs($n[0] - $n[1]) == 400 || abs($n[0] - $n[1]) == 100), 'extra-400-bytes: both counts')
+    or diag($err);
 for my $f ('cut-half', 'cut-4-bytes', 'cut-2-bytes', 'empty', 'header-only', 'html', 'lfs-pointer',
     'big-endian') {
 	($rc, $out, $err) = detect(@face, '-w', "$nasty/$f.weights", $horses);
