@@ -383,6 +383,23 @@ int label_folder(struct labels *, const char *path);
 int label_data(struct labels *, const char *path, const char *split);
 int label_yaml(struct labels *, const char *path, const char *split);
 int label_coco(struct labels *, const char *path, const char *dir);
+struct coco_id { int64_t v; char *s; };	/* s NULL: the number v */
+struct coco_image { struct coco_id id; char *file; int w, h, item; };
+struct coco_category { struct coco_id id; char *name; int cls; };
+struct coco_annotation {
+	struct coco_id image, category;
+	double box[4], area;
+	int64_t id;
+	int nbox, polygon, crowd, line;	/* nbox: numbers in bbox, -1 not all numbers */
+};
+struct coco_file {
+	struct coco_image *image;
+	struct coco_category *category;
+	struct coco_annotation *ann;
+	size_t nimage, ncategory, nann;
+	int seen_images, seen_annotations, seen_categories;
+};
+int coco_parse(struct labels *, const char *path, FILE *, struct coco_file *);
 int label_voc(struct labels *, const char *path);	/* folder, split file or one .xml */
 void label_one_based(struct labels *, const char *input, int from);
 

@@ -1,0 +1,405 @@
+/* labelvoc.c -- Pascal VOC: one XML for each picture, folders Annotations, JPEGImages, ImageSets.
+ *
+ * Corners are taken as they are written: x = xmin, width = xmax - xmin, fractions kept.  The picture
+ * decides its own size where it can be opened; many tools write a wrong one.  Document types are
+ * refused, so no entity can grow.  Classes are in the order of their names unless a names file says
+ * otherwise, so that the order of the files does not matter. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <expat.h>
+
+#include "yolo.h"
+
+enum { MAX_TEXT = 4096, MAX_OPEN = 64 };
+
+struct object {
+	char name[MAX_TEXT];
+	double edge[4];
+	int have, flags, line;		/* have: a bit for each edge, 16 for a bndbox */
+	char bad[128];
+};
+struct voc {
+	struct labels *l;
+	const char *path;
+	XML_Parser xml;
+	char open[MAX_OPEN][16];	/* the elements we are in */
+	int depth, over;
+	char text[MAX_TEXT];
+	size_t len;
+	char file[MAX_TEXT];		/* <filename> */
+	int w, h, objects;
+	struct object ob, *all;
+	size_t n, cap;
+	struct err why;
+	int failed;
+};
+
+static int
+fail(struct voc *v, const char *what)
+{
+	if (!v->failed)
+		err_set(&v->why, "%s:%lu: %s", v->path,
+		    (unsigned long)XML_GetCurrentLineNumber(v->xml), what);
+	v->failed = 1;
+	XML_StopParser(v->xml, XML_FALSE);
+	return -1;
+}
+
+/* Are we in annotation/object/.../name, with exactly this path? */
+static int
+at(const struct voc *v, const char *path)
+{
+	int i = 0;
+
+	for (const char *p = path; *p; i++) {
+		size_t n = strcspn(p, "/");
+
+		if (i >= v->depth || strlen(v->open[i]) != n || memcmp(v->open[i], p, n))
+			return 0;
+		p += n + (p[n] == '/');
+	}
+	return i == v->depth;
+}
+
+static void XMLCALL
+begin(void *arg, const char *name, const char **attr)
+{
+	struct voc *v = (struct voc *)arg;
+
+	(void)attr;
+	v->len = 0;
+	if (v->depth == MAX_OPEN) {
+		fail(v, "nested too deep");
+		return;
+	}
+	snprintf(v->open[v->depth++], sizeof v->open[0], "%s", name);
+	if (v->depth == 1 && strcmp(name, "annotation"))
+		fail(v, "not a VOC annotation");
+	if (at(v, "annotation/object")) {
+		memset(&v->ob, 0, sizeof v->ob);
+		v->ob.line = (int)XML_GetCurrentLineNumber(v->xml);
+	}
+	if (at(v, "annotation/object/bndbox"))
+		v->ob.have |= 16;
+}
+
+static void XMLCALL
+chars(void *arg, const char *s, int n)
+{
+	struct voc *v = (struct voc *)arg;
+
+	if ((size_t)n >= MAX_TEXT - v->len) {
+		fail(v, "a text of more than 4095 bytes");
+		return;
+	}
+	memcpy(v->text + v->len, s, (size_t)n);
+	v->len += (size_t)n;
+}
+
+static void
+take_number(struct voc *v, const char *s, double *out, const char *tag)
+{
+	if (num_real(s, -1e9, 1e9, out) && !v->ob.bad[0])
+		snprintf(v->ob.bad, sizeof v->ob.bad, "<%s> is '%.60s', want a number", tag, s);
+}
+
+static void
+take_flag(struct voc *v, const char *s, int flag, const char *tag)
+{
+	if (!strcmp(s, "1"))
+		v->ob.flags |= flag;
+	else if (*s && strcmp(s, "0"))
+		label_say(v->l, SAY_NOTE, "%s:%lu: <%s> is '%.60s', taken as 0", v->path,
+		    (unsigned long)XML_GetCurrentLineNumber(v->xml), tag, s);
+}
+
+/* The text of an element that ends, blanks around it cut. */
+static void
+take_text(struct voc *v, const char *s)
+{
+	static const char *const edge[] = { "xmin", "ymin", "xmax", "ymax" };
+	double d;
+	char path[64];
+
+	if (at(v, "annotation/filename"))
+		memcpy(v->file, s, strlen(s) + 1);
+	else if (at(v, "annotation/size/width"))
+		v->w = num_real(s, 0, 1e9, &d) ? 0 : (int)d;
+	else if (at(v, "annotation/size/height"))
+		v->h = num_real(s, 0, 1e9, &d) ? 0 : (int)d;
+	else if (at(v, "annotation/object/name"))
+		memcpy(v->ob.name, s, strlen(s) + 1);
+	else if (at(v, "annotation/object/difficult"))
+		take_flag(v, s, BOX_DIFFICULT, "difficult");
+	else if (at(v, "annotation/object/truncated"))
+		take_flag(v, s, BOX_TRUNCATED, "truncated");
+	else if (at(v, "annotation/object/occluded"))
+		take_flag(v, s, BOX_OCCLUDED, "occluded");
+	for (int i = 0; i < 4; i++) {
+		snprintf(path, sizeof path, "annotation/object/bndbox/%s", edge[i]);
+		if (at(v, path)) {
+			take_number(v, s, &v->ob.edge[i], edge[i]);
+			v->ob.have |= 1 << i;
+		}
+	}
+}
+
+static void XMLCALL
+end(void *arg, const char *name)
+{
+	struct voc *v = (struct voc *)arg;
+	char *s = v->text;
+
+	(void)name;
+	while (v->len && isspace((unsigned char)s[v->len - 1]))
+		v->len--;
+	s[v->len] = 0;
+	take_text(v, s + strspn(s, " \t\r\n"));
+	v->len = 0;
+	if (at(v, "annotation/object")) {
+		v->all = (struct object *)xgrow(v->all, &v->cap, v->n + 1, sizeof *v->all);
+		v->all[v->n++] = v->ob;
+	}
+	v->depth--;
+}
+
+static void XMLCALL
+doctype(void *arg, const char *name, const char *sys, const char *pub, int inner)
+{
+	(void)name, (void)sys, (void)pub, (void)inner;
+	fail((struct voc *)arg, "a document type; annotations have none, refused");
+}
+
+static int
+parse(struct voc *v, const char *text, size_t n)
+{
+	v->xml = XML_ParserCreate(NULL);
+	if (!v->xml)
+		die(1, "out of memory");
+	XML_SetUserData(v->xml, v);
+	XML_SetElementHandler(v->xml, begin, end);
+	XML_SetCharacterDataHandler(v->xml, chars);
+	XML_SetStartDoctypeDeclHandler(v->xml, doctype);
+	if (!n) {
+		err_set(&v->why, "%s:1: the file is empty", v->path);
+		v->failed = 1;
+	} else if (XML_Parse(v->xml, text, (int)n, 1) != XML_STATUS_OK && !v->failed) {
+		err_set(&v->why, "%s:%lu: %s%s", v->path,
+		    (unsigned long)XML_GetCurrentLineNumber(v->xml),
+		    XML_ErrorString(XML_GetErrorCode(v->xml)),
+		    XML_GetErrorCode(v->xml) == XML_ERROR_UNKNOWN_ENCODING ? "; want UTF-8" : "");
+		v->failed = 1;
+	}
+	XML_ParserFree(v->xml);
+	return v->failed ? -1 : 0;
+}
+
+/* The picture: <filename> or the xml's stem, with the usual extensions, in the usual folders. */
+static char *
+find_picture(const struct voc *v, const char *stem)
+{
+	static const char *const ext[] = { "", ".jpg", ".JPG", ".jpeg", ".png", ".PNG", ".bmp" };
+	static const char *const sub[] = { "../JPEGImages", "../images", ".", ".." };
+	const char *name[] = { v->file[0] ? path_base(v->file) : stem, stem };
+	char *dir = path_dir(v->path), *base = !strcmp(path_base(dir), "Annotations") ? path_dir(dir) :
+	    NULL, *path;
+
+	for (int i = 0; i < 2; i++)
+		for (size_t k = 0; k < sizeof sub / sizeof *sub; k++)
+			for (size_t j = 0; j < sizeof ext / sizeof *ext; j++) {
+				if (base && k < 2)
+					path = xasprintf("%s/%s/%s%s", base, sub[k] + 3, name[i], ext[j]);
+				else
+					path = xasprintf("%s/%s/%s%s", dir, sub[k], name[i], ext[j]);
+				if (!access(path, F_OK) && !path_isdir(path)) {
+					free(dir);
+					free(base);
+					return path;
+				}
+				free(path);
+			}
+	path = base ? xasprintf("%s/JPEGImages/%s%s", base, name[0], strchr(name[0], '.') ? "" : ".jpg") :
+	    xasprintf("%s/%s", dir, name[0]);
+	free(dir);
+	free(base);
+	return path;
+}
+
+static void
+add_objects(struct voc *v, struct item *it)
+{
+	for (size_t i = 0; i < v->n; i++) {
+		const struct object *o = &v->all[i];
+		struct box b = { o->edge[0], o->edge[1], o->edge[2] - o->edge[0],
+			o->edge[3] - o->edge[1], 0, -1, 0, o->flags };
+		const char *bad = NULL;
+		int r = -1;
+
+		b.area = b.w * b.h;
+		if (!o->name[0])
+			bad = "no <name>";
+		else if (!(o->have & 16))
+			bad = "no <bndbox>";
+		else if (o->have != 31)
+			bad = "<bndbox> without its four edges";
+		else if (o->bad[0])
+			bad = o->bad;
+		else
+			r = label_check_box(&b, it->w, it->h, &bad);
+		if (r >= 0 && (b.cls = label_class(v->l, o->name)) < 0) {
+			bad = "its class is not among the names";
+			r = -1;
+		}
+		if (bad)
+			label_say(v->l, r < 0 ? SAY_REFUSED : SAY_NOTE, "%s:%d: object %zu (%.60s): %s", v->path,
+			    o->line, i + 1, o->name, bad);
+		if (r >= 0)
+			label_box(it, &b);
+	}
+}
+
+static void
+one_xml(struct labels *l, const char *path)
+{
+	struct voc *v = (struct voc *)xcalloc(1, sizeof *v);
+	const char *base = path_base(path), *dot = strrchr(base, '.');
+	char *stem = xasprintf("%.*s", (int)(dot ? dot - base : (long)strlen(base)), base), *text, *pic;
+	struct item *it;
+	int w, h, orientation;
+	struct err why;
+	size_t n;
+
+	v->l = l;
+	v->path = path;
+	if (!(text = file_read(path, 1 << 28, &n, &v->why)) || parse(v, text, n)) {
+		label_say(l, SAY_REFUSED, "%s", v->why.msg);
+	} else {
+		pic = find_picture(v, stem);
+		it = label_item(l, v->file[0] ? path_base(v->file) : path_base(pic), pic);
+		if (image_file_size(pic, &w, &h, &orientation, &why))
+			w = v->w, h = v->h;
+		else if (w != v->w || h != v->h)
+			label_say(l, SAY_NOTE, "%s: says %dx%d, the picture is %dx%d; the picture is right", path,
+			    v->w, v->h, w, h);
+		it->w = w > 0 && h > 0 ? w : 0;
+		it->h = w > 0 && h > 0 ? h : 0;
+		add_objects(v, it);
+		free(pic);
+	}
+	free(text);
+	free(stem);
+	free(v->all);
+	free(v);
+}
+
+static int
+by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int
+whole_folder(struct labels *l, const char *dir)
+{
+	DIR *f = opendir(dir);
+	struct dirent *d;
+	char **name = NULL;
+	size_t n = 0, cap = 0;
+
+	if (!f)
+		return err_set(l->e, "%s: %s", dir, strerror(errno));
+	while ((d = readdir(f))) {
+		const char *dot = strrchr(d->d_name, '.');
+
+		if (d->d_name[0] == '.' || !dot || strcasecmp(dot, ".xml"))
+			continue;
+		name = (char **)xgrow(name, &cap, n + 1, sizeof *name);
+		name[n++] = path_join(dir, d->d_name);
+	}
+	closedir(f);
+	qsort(name, n, sizeof *name, by_text);
+	for (size_t i = 0; i < n; i++) {
+		one_xml(l, name[i]);
+		free(name[i]);
+	}
+	free(name);
+	return n ? 0 : err_set(l->e, "%s: no .xml in this folder", dir);
+}
+
+/* ImageSets/Main/train.txt: stems, in the files of single classes followed by 1, 0 or -1. */
+static int
+split_file(struct labels *l, const char *path)
+{
+	char *main = path_dir(path), *sets = path_dir(main), *root = path_dir(sets), *s;
+	struct text t;
+	int r = text_open(&t, path, l->e), n = 0;
+
+	while (!r && (s = text_line(&t))) {
+		char *xml;
+
+		s += strspn(s, " \t");
+		s[strcspn(s, " \t")] = 0;
+		if (!*s)
+			continue;
+		n++;
+		xml = xasprintf("%s/Annotations/%s.xml", root, s);
+		if (access(xml, F_OK))
+			label_say(l, SAY_PICTURE, "%s:%d: %s: %s", path, t.line, xml, strerror(errno));
+		else
+			one_xml(l, xml);
+		free(xml);
+	}
+	if (!r)
+		free(t.buf);
+	free(main);
+	free(sets);
+	free(root);
+	return r ? r : n ? 0 : err_set(l->e, "%s: no pictures in this list", path);
+}
+
+/* Classes that this input added, into the order of their names. */
+static void
+sort_classes(struct dataset *d, int from, int item)
+{
+	int n = d->nclass - from, *to = (int *)xmalloc((size_t)n * sizeof *to);
+	char **name = (char **)xmalloc((size_t)n * sizeof *name);
+
+	memcpy(name, d->class_name + from, (size_t)n * sizeof *name);
+	qsort(name, (size_t)n, sizeof *name, by_text);
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < n; k++)
+			if (name[k] == d->class_name[from + i])
+				to[i] = from + k;
+	for (; item < d->n; item++)
+		for (int i = 0; i < d->item[item].nbox; i++)
+			if (d->item[item].box[i].cls >= from)
+				d->item[item].box[i].cls = to[d->item[item].box[i].cls - from];
+	memcpy(d->class_name + from, name, (size_t)n * sizeof *name);
+	free(name);
+	free(to);
+}
+
+int
+label_voc(struct labels *l, const char *path)
+{
+	int from = l->d->nclass, item = l->d->n, r = 0;
+	const char *dot = strrchr(path_base(path), '.');
+	char *dir;
+
+	if (path_isdir(path)) {
+		dir = path_join(path, "Annotations");
+		r = whole_folder(l, dir);
+		free(dir);
+	} else if (dot && !strcasecmp(dot, ".xml"))
+		one_xml(l, path);
+	else
+		r = split_file(l, path);
+	if (l->d->nclass > from)
+		sort_classes(l->d, from, item);
+	return r;
+}
