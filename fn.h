@@ -128,6 +128,51 @@ fn_decode(const struct head_view *v, const float *p, int e, int a, int col, int 
 	}
 }
 
+/* Truths of an image: arrays of n floats (LOSS_LIST in yolo.h), entries from..to-1 in use. */
+struct fn_lists { const float *edge; int n, from, to; };
+
+DEVICE float
+fn_list_iou(const struct fn_lists *t, int i, float l, float u, float r, float d, float area)
+{
+	const float *e = t->edge + i;
+	float w = fminf(r, e[2 * t->n]) - fmaxf(l, e[0]), h = fminf(d, e[3 * t->n]) - fmaxf(u, e[t->n]);
+	float inter = w > 0 && h > 0 ? w * h : 0, uni = area + e[4 * t->n] - inter;
+
+	return uni > 0 ? inter / uni : 0;
+}
+
+/* Largest IoU of a box with an image's truths. */
+DEVICE float
+fn_best_iou(const struct fn_lists *t, float x, float y, float w, float h)
+{
+	float l = x - w / 2, u = y - h / 2, r = x + w / 2, d = y + h / 2, best = 0;
+
+	for (int i = t->from; i < t->to; i++) {
+		float v = fn_list_iou(t, i, l, u, r, d, w * h);
+
+		best = v > best ? v : best;
+	}
+	return best;
+}
+
+/* The first truth that has it. */
+DEVICE int
+fn_best_truth(const struct fn_lists *t, float x, float y, float w, float h)
+{
+	float l = x - w / 2, u = y - h / 2, r = x + w / 2, d = y + h / 2, best = 0;
+	int at = t->from;
+
+	for (int i = t->from; i < t->to; i++) {
+		float v = fn_list_iou(t, i, l, u, r, d, w * h);
+
+		if (v > best) {
+			best = v;
+			at = i;
+		}
+	}
+	return at;
+}
+
 #ifdef DEV_H			/* what the files of the losses share of each other */
 #ifdef __cplusplus
 extern "C" {
@@ -135,8 +180,8 @@ extern "C" {
 void BACKEND(loss_decode)(struct dev *, const struct loss *, float *out, void *ws);
 void BACKEND(loss_sum)(struct dev *, const struct loss_sums *, const struct loss_area *,
     double *host);
-void BACKEND(region_run)(struct dev *, const struct loss *, int head, const struct loss_area *,
-    const struct targets *, struct loss_sums *);
+void BACKEND(region_head)(struct dev *, const struct loss *, int head, int groups,
+    const int *first, int lists, const struct loss_area *, double *part, double *chunk);
 #ifdef __cplusplus
 }
 #endif

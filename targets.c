@@ -142,11 +142,40 @@ loss_layout(const struct loss *s, int nt, void *ws, struct loss_area *a)
 	char *p = (char *)ws;
 
 	a->bytes = 0;
-	a->sum = (double *)carve(a, p, MAX_HEADS * LOSS_TERMS * sizeof(double));
+	a->sum = (double *)carve(a, p, LOSS_SUMS * sizeof(double));
 	a->part = (double *)carve(a, p, (heads * LOSS_CHUNKS + rows) * LOSS_PARTS * sizeof(double));
 	a->row = (struct loss_row *)carve(a, p, rows * sizeof(struct loss_row));
 	a->first = (int *)carve(a, p, (rows + 1) * sizeof(int));
 	a->start = (int *)carve(a, p, ((size_t)s->n + 1) * sizeof(int));
-	a->edge = (float *)carve(a, p, (size_t)nt * 5 * sizeof(float));
+	a->edge = (float *)carve(a, p, (size_t)nt * LOSS_LIST * sizeof(float));
 	a->mult = (float *)carve(a, p, (size_t)s->classes * sizeof(float));
+}
+
+int
+loss_put_lists(struct dev *d, const struct loss *s, int head, const struct truth *t, int nt,
+    const struct loss_area *a)
+{
+	int *index = (int *)xmalloc(((size_t)nt + (size_t)s->n + 1) * sizeof *index), *start = index + nt;
+	int n = assign_lists(s, s->head[head].yolo, t, nt, s->n, index, start);
+	float *e = (float *)xmalloc((size_t)n * LOSS_LIST * sizeof *e + 1);
+
+	for (int i = 0; i < n; i++) {
+		const struct truth *q = &t[index[i]];
+
+		e[i] = q->x - q->w / 2;
+		e[n + i] = q->y - q->h / 2;
+		e[2 * n + i] = q->x + q->w / 2;
+		e[3 * n + i] = q->y + q->h / 2;
+		e[4 * n + i] = q->w * q->h;
+		e[5 * n + i] = q->x;
+		e[6 * n + i] = q->y;
+		e[7 * n + i] = q->w;
+		e[8 * n + i] = q->h;
+		e[9 * n + i] = q->cls;
+	}
+	d->ops->put(d, a->start, start, ((size_t)s->n + 1) * sizeof *start);
+	d->ops->put(d, a->edge, e, (size_t)n * LOSS_LIST * sizeof *e);
+	free(index);
+	free(e);
+	return n;
 }

@@ -798,10 +798,16 @@ struct loss_area {
 	size_t bytes;
 };
 void loss_layout(const struct loss *, int ntruth, void *ws, struct loss_area *);
+#define LOSS_SUMS (MAX_HEADS * 16)
 struct loss_sums {			/* n sums of len[i] numbers from part[off[i]] */
-	int n, off[MAX_HEADS * LOSS_TERMS], len[MAX_HEADS * LOSS_TERMS], next;
+	int n, off[LOSS_SUMS], len[LOSS_SUMS], next;
 };
 int loss_sums_add(struct loss_sums *, int len);	/* reserves them: the offset of the first */
+/* darkloss: a head's truth lists to a->start and a->edge: LOSS_LIST arrays (left top right bottom
+ * area, then x y w h class) of as many floats as it returns. */
+#define LOSS_LIST 10
+int loss_put_lists(struct dev *, const struct loss *, int head, const struct truth *, int ntruth,
+    const struct loss_area *);
 /* darknet's truth lists: at most max of each image, ending before the first x of exactly 0; indices
  * of usable ones by image, then file order.  start[n + 1] unless NULL: where image i's begin; images
  * from n on are left out.  n < 0: all images. */

@@ -25,7 +25,7 @@ bce(float z, float y, float q, float *slope)
 	float s = z >= 0 ? 1 / (1 + e) : e / (1 + e), t = z >= 0 ? e / (1 + e) : 1 / (1 + e);
 
 	*slope = (1 - y) * s - q * y * t;
-	return (1 - y) * (fmaxf(z, 0) + l) + q * y * (fmaxf(-z, 0) + l);
+	return (1 - y) * (fmaxf(z, 0.f) + l) + q * y * (fmaxf(-z, 0.f) + l);
 }
 
 /* Focal loss A (1-u)^g BCE; 1 - u is summed from s(z) and s(-z), without a difference. */
@@ -191,8 +191,8 @@ predict(const struct head_view *v, const float *z, int a, int square, double d[4
 
 		p.x = s[0];
 		p.y = s[1];
-		p.w = fmin(w, 1000) * aw;	/* the factor is limited, before the anchor */
-		p.h = fmin(h, 1000) * ah;
+		p.w = fmin(w, 1000.0) * aw;	/* the factor is limited, before the anchor */
+		p.h = fmin(h, 1000.0) * ah;
 		d[2] = w <= 1000 ? p.w : 0;
 		d[3] = h <= 1000 ? p.h : 0;
 	}
@@ -230,7 +230,7 @@ box_k(struct head_view v, int groups, const int *first, const struct loss_row *r
 		for (int k = first[i]; k < first[i + 1]; k++) {
 			struct rect t = { row[k].x, row[k].y, row[k].w, row[k].h };
 			double iou = r.ciou ? ciou(p, t, slope) : giou(p, t, slope);
-			double y = 1 - r.gr + r.gr * fmax(iou, 0);
+			double y = 1 - r.gr + r.gr * fmax(iou, 0.0);
 
 			box += 1 - iou;
 			target = !r.ciou || y > target || k == first[i] ? y : target;

@@ -1,0 +1,181 @@
+/* regionloss.cu -- darknet's [region] loss (YOLOv2), the newer of its two forms.
+ *
+ * As in darkloss.cu a layer fills `delta`, minus what backpropagation receives.  All anchors of the
+ * list belong to the one head, in cells.  Which of them a truth gets is decided by the predicted
+ * sizes (bias_match: by the anchors), so truths are grouped by cell and the kernel chooses.  During
+ * the first 12800 images every box is pulled a little to its anchor at the middle of its cell. */
+#include "dev.h"
+#include "fn.h"
+
+enum { WARM = 12800 };
+struct region {
+	int match, rescore, background, softmax, warm;
+	double thresh, coord, object, noobject, cls;
+};
+
+DEVICE double
+shape_iou(double w1, double h1, double w2, double h2)
+{
+	double inter = fmin(w1, w2) * fmin(h1, h2);
+
+	return inter / (w1 * h1 + w2 * h2 - inter);
+}
+
+KERNEL
+ignore_k(struct head_view v, struct region p, int n, const int *start, const float *edge,
+    unsigned char *state)
+{
+	EACH (cell, v.n * v.h * v.w * v.a) {
+		int b = cell / (v.h * v.w * v.a), a = cell % v.a, q = cell / v.a, at = cell * (v.c + 5);
+		const float *z = v.raw + at;
+		float *d = v.grad + at;
+		struct fn_lists t = { edge, n, start[b], start[b + 1] };
+		float x = fn_decode(&v, z, 0, a, q % v.w, 0) / v.in_w;
+		float y = fn_decode(&v, z, 1, a, 0, q / v.w % v.h) / v.in_h;
+		float w = fn_decode(&v, z, 2, a, 0, 0) / v.in_w, h = fn_decode(&v, z, 3, a, 0, 0) / v.in_h;
+		int over = fn_best_iou(&t, x, y, w, h) > p.thresh;
+
+		d[4] = over ? 0 : (float)(p.noobject * ((p.background ? 1 : 0) - fn_sigmoid(z[4])));
+		if (p.warm) {
+			d[0] = (float)(.01 * (.5 - fn_sigmoid(z[0])));
+			d[1] = (float)(.01 * (.5 - fn_sigmoid(z[1])));
+			d[2] = -.01f * z[2];
+			d[3] = -.01f * z[3];
+		}
+		if (state)
+			state[cell] = (unsigned char)over;
+	}
+}
+
+/* Class deltas towards cls.  With softmax the later truth of a cell wins; logistic classes keep the
+ * earlier ones' targets too, told by the delta of class 0. */
+DEVICE void
+classes(const struct region *p, const float *z, float *d, int c, int cls)
+{
+	double top = z[0], sum = 0;
+
+	if (!p->softmax && d[0] != 0) {
+		d[cls] = (float)(p->cls * (1 - fn_sigmoid(z[cls])));
+		return;
+	}
+	for (int j = 1; j < c; j++)
+		top = z[j] > top ? z[j] : top;
+	for (int j = 0; j < c && p->softmax; j++)
+		sum += exp(z[j] - top);
+	for (int j = 0; j < c; j++)
+		d[j] = (float)(p->cls * ((j == cls) -
+		    (p->softmax ? exp(z[j] - top) / sum : fn_sigmoid(z[j]))));
+}
+
+/* The anchor whose box has the truth's shape best; z: of the cell's first anchor. */
+DEVICE int
+best_anchor(const struct head_view *v, const struct region *p, const float *z, double w, double h)
+{
+	double best = 0;
+	int at = 0;
+
+	for (int a = 0; a < v->a; a++) {
+		const float *q = z + a * (v->c + 5);
+		double pw = v->aw[a] / v->in_w * (p->match ? 1 : exp((double)q[2]));
+		double ph = v->ah[a] / v->in_h * (p->match ? 1 : exp((double)q[3]));
+		double iou = shape_iou(pw, ph, w, h);
+
+		if (iou > best) {
+			best = iou;
+			at = a;
+		}
+	}
+	return at;
+}
+
+/* One truth on its cell; returns the IoU of the chosen anchor's box with it. */
+DEVICE double
+assign(const struct head_view *v, const struct region *p, const struct loss_row *r, int col,
+    int row, const float *z, float *d, int a)
+{
+	double c = p->coord * (2 - r->w * r->h), sx = fn_sigmoid(z[0]), sy = fn_sigmoid(z[1]);
+	double aw = v->aw[a] / v->in_w, ah = v->ah[a] / v->in_h;
+	double x = (sx + col) / v->w, y = (sy + row) / v->h;
+	double w = exp((double)z[2]) * aw, h = exp((double)z[3]) * ah;
+	double iw = fmin(x + w / 2, r->x + r->w / 2) - fmax(x - w / 2, r->x - r->w / 2);
+	double ih = fmin(y + h / 2, r->y + r->h / 2) - fmax(y - h / 2, r->y - r->h / 2);
+	double inter = iw > 0 && ih > 0 ? iw * ih : 0, u = w * h + r->w * r->h - inter;
+	double iou = u > 0 ? inter / u : 0, want = p->background ? 0 : p->rescore ? iou : 1;
+
+	d[0] = (float)(c * (r->x * v->w - col - sx));
+	d[1] = (float)(c * (r->y * v->h - row - sy));
+	d[2] = (float)(c * (log(r->w / aw) - z[2]));
+	d[3] = (float)(c * (log(r->h / ah) - z[3]));
+	d[4] = (float)(p->object * (want - fn_sigmoid(z[4])));
+	classes(p, z + 5, d + 5, v->c, r->cls);
+	return iou;
+}
+
+/* part: [LOSS_PARTS][groups] as in darkloss.cu; squares come from the closing pass. */
+KERNEL
+assign_k(struct head_view v, struct region p, int groups, const int *first,
+    const struct loss_row *row, double *part)
+{
+	EACH (i, groups) {
+		int cell = row[first[i]].cell, q = cell / v.a;
+		double sum[LOSS_PARTS] = { 0 };
+
+		for (int k = first[i]; k < first[i + 1]; k++) {
+			int a = best_anchor(&v, &p, v.raw + cell * (v.c + 5), row[k].w, row[k].h);
+			int at = (cell + a) * (v.c + 5);
+			double iou = assign(&v, &p, &row[k], q % v.w, q / v.w % v.h, v.raw + at, v.grad + at, a);
+
+			sum[3] += 1;
+			sum[4] += iou;
+			sum[6] += fn_sigmoid(v.raw[at + 4]);
+			sum[7] += iou > .5;
+			sum[8] += iou > .75;
+		}
+		for (int k = 0; k < LOSS_PARTS; k++)
+			part[k * groups + i] = sum[k];
+	}
+}
+
+/* chunk: [4][LOSS_CHUNKS], squares of xy, wh, classes, objectness. */
+KERNEL
+close_k(struct head_view v, double *chunk)
+{
+	int len = v.c + 5, all = v.n * v.h * v.w * v.a, size = (all + LOSS_CHUNKS - 1) / LOSS_CHUNKS;
+
+	ROWS (i, LOSS_CHUNKS) {
+		int from = i * size, n = all - from < size ? all - from : size;
+		double sum[4] = { 0 };
+
+		LANES (j, n * len) {
+			int at = from * len + j, e = j % len;
+
+			sum[e < 4 ? e / 2 : e == 4 ? 3 : 2] += (double)v.grad[at] * v.grad[at];
+			v.grad[at] = -v.grad[at];
+		}
+		for (int k = 0; k < 4; k++) {
+			double x = row_sum(sum[k]);
+
+			LEAD
+				chunk[k * LOSS_CHUNKS + i] = x;
+		}
+	}
+}
+
+#ifdef __cplusplus
+extern "C"
+#endif
+void
+BACKEND(region_head)(struct dev *d, const struct loss *s, int head, int groups, const int *first,
+    int lists, const struct loss_area *a, double *part, double *chunk)
+{
+	const struct def_yolo *y = s->head[head].yolo;
+	struct region p = { y->bias_match, y->rescore, y->background, y->softmax, s->seen < WARM,
+	    y->thresh, y->coord_scale, y->object_scale, y->noobject_scale, y->class_scale };
+	struct head_view v;
+
+	loss_view(s, head, &v);
+	RUN(d, ignore_k, v.n * v.h * v.w * v.a, v, p, lists, a->start, a->edge, s->head[head].state);
+	RUN(d, assign_k, groups, v, p, groups, first, a->row, part);
+	RUNROWS(d, close_k, LOSS_CHUNKS, v, chunk);
+	(void)d;
+}
