@@ -4,41 +4,33 @@
  * start, a value begins behind the first '='.  Where darknet goes on in silence this does not: what
  * it survives by luck (a key given twice: the first counts; a '#' behind a number) becomes a note,
  * the rest an error with file:line. */
-#include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "yolo.h"
 
-void
-cfg_note(struct cfg *c, int line, const char *text, const char *arg)
-{
-	c->note = (char **)xrealloc(c->note, (size_t)(c->nnote + 1) * sizeof *c->note);
-	c->note[c->nnote++] = xasprintf("%s:%d: %s%s", c->path, line, text, arg);
-}
+enum { MAX_KEYS = 256, MAX_SECTIONS = 10000 };	/* of a section, of a file: far beyond any net */
 
 static int
 add_key(struct cfg *c, struct cfg_section *s, char *text, int line, struct err *e)
 {
 	char *eq = strchr(text, '=');
-	struct cfg_key *k;
+	int twice = 0;
 
 	if (!eq || eq == text)
 		return err_set(e, "%s:%d: '%.80s': want key=value, or a section such as [yolo]", c->path, line,
 		    text);
 	*eq = 0;
 	if (!eq[1])
-		return err_set(e, "%s:%d: %.80s has no value", c->path, line, text);
-	s->key = (struct cfg_key *)xrealloc(s->key, (size_t)(s->n + 1) * sizeof *s->key);
-	k = &s->key[s->n];
-	*k = (struct cfg_key){ xstrdup(text), xstrdup(eq + 1), line, 0 };
+		return err_set(e, "%s:%d: %.80s= has no value", c->path, line, text);
+	if (s->n == MAX_KEYS)
+		return err_set(e, "%s:%d: more than %d keys in one section", c->path, line, MAX_KEYS);
 	for (int i = 0; i < s->n; i++)
-		if (!strcmp(s->key[i].name, text)) {
-			cfg_note(c, line, "key given twice, the first counts: ", text);
-			k->used = 1;
-		}
-	s->n++;
+		twice |= !strcmp(s->key[i].name, text);
+	s->key = (struct cfg_key *)xrealloc(s->key, (size_t)(s->n + 1) * sizeof *s->key);
+	s->key[s->n++] = (struct cfg_key){ xstrdup(text), xstrdup(eq + 1), line, 0, twice };
 	return 0;
 }
 
@@ -49,7 +41,10 @@ add_section(struct cfg *c, struct cfg_sections *all, const char *text, int line,
 	size_t n = strlen(text);
 
 	if (text[n - 1] != ']')
-		return err_set(e, "%s:%d: '%.80s': a section's name ends with ]", c->path, line, text);
+		return err_set(e, "%s:%d: '%.80s': a section's name ends with ]%s", c->path, line, text,
+		    strchr(text, '#') || strchr(text, ';') ? "; a comment has a line of its own" : "");
+	if (all->n == MAX_SECTIONS)
+		return err_set(e, "%s:%d: more than %d sections", c->path, line, MAX_SECTIONS);
 	all->s = (struct cfg_section *)xrealloc(all->s, (size_t)(all->n + 1) * sizeof *all->s);
 	all->s[all->n++] = (struct cfg_section){ xasprintf("%.*s", (int)n - 2, text + 1), line, NULL, 0 };
 	return 0;
@@ -112,6 +107,59 @@ cfg_unlex(struct cfg_sections *all)
 	free(all->s);
 }
 
+/* ---- remarks ------------------------------------------------------------------------------ */
+
+/* The same remark on several lines is kept once, with a count: cfgs repeat their sections. */
+void
+cfg_note(struct cfg *c, int line, const char *text, const char *arg)
+{
+	char *say = xasprintf("%s%s", text, arg);
+	size_t n = strlen(say);
+
+	for (int i = 0; i < c->nnote; i++) {
+		size_t have = strlen(c->note[i]);
+
+		if (have > n && c->note[i][have - n - 1] == ' ' && !strcmp(c->note[i] + have - n, say)) {
+			c->note_more[i]++;
+			free(say);
+			return;
+		}
+	}
+	c->note = (char **)xrealloc(c->note, (size_t)(c->nnote + 1) * sizeof *c->note);
+	c->note_more = (int *)xrealloc(c->note_more, (size_t)(c->nnote + 1) * sizeof *c->note_more);
+	c->note_more[c->nnote] = 0;
+	c->note[c->nnote++] = xasprintf("%s:%d: %s", c->path, line, say);
+	free(say);
+}
+
+int
+cfg_bad(struct cfg_reader *r, const char *key, const char *fmt, ...)
+{
+	int line = r->s->line;
+	char say[800];
+	va_list ap;
+
+	if (r->bad)
+		return -1;
+	r->bad = 1;
+	for (int i = r->s->n - 1; key && i >= 0; i--)	/* the first of that name is what counts */
+		if (!strcmp(r->s->key[i].name, key))
+			line = r->s->key[i].line;
+	va_start(ap, fmt);
+	vsnprintf(say, sizeof say, fmt, ap);
+	va_end(ap);
+	return err_set(r->e, "%s:%d: %s", r->c->path, line, say);
+}
+
+int
+cfg_line(const struct cfg_reader *r, const char *key)
+{
+	for (int i = 0; i < r->s->n; i++)
+		if (!strcmp(r->s->key[i].name, key))
+			return r->s->key[i].line;
+	return r->s->line;
+}
+
 /* ---- values ------------------------------------------------------------------------------- */
 
 /* The key, marked as used; NULL where the section lacks it. */
@@ -126,17 +174,15 @@ cfg_get(struct cfg_reader *r, const char *name)
 	return NULL;
 }
 
-static int
-fail(struct cfg_reader *r, int line, const char *key, const char *value, const char *want)
+static void
+unwanted(struct cfg_reader *r, const char *key, const char *value, const char *want)
 {
-	if (!r->bad)
-		err_set(r->e, "%s:%d: %.80s=%.80s: want %s", r->c->path, line, key, value, want);
-	r->bad = 1;
-	return -1;
+	cfg_bad(r, key, "%s=%.80s: want %s%s", key, value, want, strchr(value, '#') ?
+	    "; a comment has a line of its own" : "");
 }
 
 /* A '#' behind a number ends it for darknet. */
-static int
+static void
 cut_comment(struct cfg_reader *r, struct cfg_key *k)
 {
 	char *hash = strchr(k->value, '#');
@@ -145,7 +191,6 @@ cut_comment(struct cfg_reader *r, struct cfg_key *k)
 		*hash = 0;
 		cfg_note(r->c, k->line, "a comment behind a value, cut off: ", k->name);
 	}
-	return 0;
 }
 
 long
@@ -161,11 +206,11 @@ cfg_int(struct cfg_reader *r, const char *name, long otherwise, long lo, long hi
 	cut_comment(r, k);
 	if (!num_int(k->value, lo, hi, &v))
 		return v;
-	/* darknet reads 1.0 or .5 as a whole number, cut off: only exact ones are taken here */
-	if (!num_real(k->value, (double)lo, (double)hi, &d) && d == floor(d))
+	/* darknet reads 1.9 or 1e3 as 1: only what means the same to it and to people is taken */
+	if (!strpbrk(k->value, "eExX") && !num_real(k->value, (double)lo, (double)hi, &d) && d == floor(d))
 		return (long)d;
 	snprintf(want, sizeof want, "a whole number from %ld to %ld", lo, hi);
-	fail(r, k->line, name, k->value, want);
+	unwanted(r, name, k->value, want);
 	return otherwise;
 }
 
@@ -182,11 +227,10 @@ cfg_num(struct cfg_reader *r, const char *name, double otherwise, double lo, dou
 	if (!num_real(k->value, lo, hi, &v))
 		return v;
 	snprintf(want, sizeof want, "a number from %g to %g", lo, hi);
-	fail(r, k->line, name, k->value, want);
+	unwanted(r, name, k->value, want);
 	return otherwise;
 }
 
-/* One of a|b|c, as its place in the list. */
 int
 cfg_word(struct cfg_reader *r, const char *name, int otherwise, const char *const *words)
 {
@@ -199,36 +243,45 @@ cfg_word(struct cfg_reader *r, const char *name, int otherwise, const char *cons
 		if (!strcmp(k->value, words[i]))
 			return i;
 	for (int i = 0; words[i]; i++)
-		snprintf(want + strlen(want), sizeof want - strlen(want), "%s%s", i ? ", " : "", words[i]);
-	fail(r, k->line, name, k->value, want);
+		snprintf(want + strlen(want), sizeof want - strlen(want), "%s%s", !i ? "" : words[i + 1] ?
+		    ", " : " or ", words[i]);
+	unwanted(r, name, k->value, want);
 	return otherwise;
 }
 
-/* A list of numbers; *out is fresh memory.  Returns how many, 0 where there is none. */
+static int
+list_item(struct cfg_reader *r, const char *name, const struct cfg_key *k, char *item, int whole,
+    double *out)
+{
+	if (!*item)
+		return cfg_bad(r, name, "%s=%.80s: nothing between two commas", name, k->value);
+	if (num_real(item, -1e9, 1e9, out) || (whole && *out != floor(*out)))
+		return cfg_bad(r, name, "%s: '%.40s' is no %s", name, item, whole ? "whole number" : "number");
+	return 0;
+}
+
 int
 cfg_list(struct cfg_reader *r, const char *name, double **out, int max, int whole)
 {
 	struct cfg_key *k = cfg_get(r, name);
-	char *copy, *save = NULL;
+	char *copy, *p, *comma;
 	int n = 0;
 
 	*out = NULL;
 	if (!k)
 		return 0;
 	cut_comment(r, k);
-	copy = xstrdup(k->value);
+	p = copy = xstrdup(k->value);
 	*out = (double *)xcalloc((size_t)max, sizeof **out);
-	for (char *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
-		if (n == max || num_real(p, -1e9, 1e9, &(*out)[n]) ||
-		    (whole && (*out)[n] != floor((*out)[n]))) {
-			char want[80];
-
-			snprintf(want, sizeof want, "at most %d %s with commas between", max, whole ?
-			    "whole numbers" : "numbers");
-			fail(r, k->line, name, k->value, want);
-			break;
-		}
-		n++;
+	for (; p && !r->bad; p = comma ? comma + 1 : NULL) {
+		if ((comma = strchr(p, ',')))
+			*comma = 0;
+		if (!*p && !comma && n)
+			cfg_note(r->c, k->line, "a comma at the end: ", name);
+		else if (n == max)
+			cfg_bad(r, name, "%s: more than %d numbers", name, max);
+		else if (!list_item(r, name, k, p, whole, &(*out)[n]))
+			n++;
 	}
 	free(copy);
 	return r->bad ? 0 : n;

@@ -1,50 +1,68 @@
 /* cfgshape.c -- sizes of all layers, from the input on; what a cfg costs. */
 #include <limits.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "yolo.h"
 
-static int
-bad(const struct cfg *c, const struct layer *l, struct err *e, const char *what, int a, int b)
-{
-	err_set(e, "%s:%d: [%s]: ", c->path, l->line, layer_name(l->type));
-	char *head = xasprintf("%s", e->msg), *tail = xasprintf(what, a, b);
+enum { MAX_WEIGHTS = 1 << 30 };		/* of one layer; indices are int in kernels */
 
-	err_set(e, "%s%s", head, tail);
-	free(head);
-	free(tail);
-	return -1;
+static int
+bad(const struct cfg *c, int line, struct err *e, const char *fmt, ...)
+{
+	char say[800];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(say, sizeof say, fmt, ap);
+	va_end(ap);
+	return err_set(e, "%s:%d: %s", c->path, line, say);
+}
+
+/* The size of an output, kept within what int can hold. */
+static int
+put(const struct cfg *c, struct layer *l, long w, long h, long ch, struct err *e)
+{
+	if (w < 1 || h < 1 || ch < 1 || w > INT_MAX || h > INT_MAX || ch > INT_MAX || w * h > INT_MAX ||
+	    w * h * ch > INT_MAX)
+		return bad(c, l->line, e, "[%s]: an output of %ldx%ldx%ld: more than %d numbers",
+		    layer_name(l->type), w, h, ch, INT_MAX);
+	l->w = (int)w;
+	l->h = (int)h;
+	l->c = (int)ch;
+	return 0;
 }
 
 static int
 shape_conv(const struct cfg *c, struct layer *l, struct err *e)
 {
 	const struct def_conv *d = &l->u.conv;
-	int reach = (d->size - 1) * d->dilation + 1;
+	long reach = (d->size - 1) * d->dilation + 1, h = (long)l->in_h + 2 * d->pad - reach;
+	long w = (long)l->in_w + 2 * d->pad - reach;
 
 	if (l->in_c % d->groups || d->k % d->groups)
-		return err_set(e, "%s:%d: groups=%d does not divide %d input channels and %d filters", c->path,
-		    l->line, d->groups, l->in_c, d->k);
-	l->h = (l->in_h + 2 * d->pad - reach) / d->stride_y + 1;
-	l->w = (l->in_w + 2 * d->pad - reach) / d->stride_x + 1;
-	l->c = d->k;
-	if (l->in_h + 2 * d->pad < reach || l->in_w + 2 * d->pad < reach)
-		return bad(c, l, e, "a kernel of %d does not fit its input of %d", reach, l->in_w < l->in_h ?
-		    l->in_w : l->in_h);
-	return 0;
+		return bad(c, l->line, e, "groups=%d does not divide both the %d input channels and "
+		    "filters=%d", d->groups, l->in_c, d->k);
+	if ((double)d->k * d->size * d->size * (l->in_c / d->groups) > MAX_WEIGHTS)
+		return bad(c, l->key_line, e, "filters=%d of %dx%dx%d: more than %d weights in a layer", d->k,
+		    d->size, d->size, l->in_c / d->groups, MAX_WEIGHTS);
+	if (h < 0 || w < 0)
+		return bad(c, l->line, e, "a kernel of %ldx%ld does not fit its input of %dx%d", reach, reach,
+		    l->in_w, l->in_h);
+	return put(c, l, w / d->stride_x + 1, h / d->stride_y + 1, d->k, e);
 }
 
 static int
 shape_pool(const struct cfg *c, struct layer *l, struct err *e)
 {
 	const struct def_pool *d = &l->u.pool;
+	long h = (long)l->in_h + d->padding - d->size, w = (long)l->in_w + d->padding - d->size;
 
-	if (l->in_h + d->padding < d->size || l->in_w + d->padding < d->size)
-		return bad(c, l, e, "a window of %d does not fit its input of %d", d->size, l->in_w);
-	l->h = (l->in_h + d->padding - d->size) / d->stride_y + 1;
-	l->w = (l->in_w + d->padding - d->size) / d->stride_x + 1;
-	l->c = l->in_c;
-	return 0;
+	if (h < 0 || w < 0)
+		return bad(c, l->line, e, "a window of %dx%d does not fit its input of %dx%d", d->size, d->size,
+		    l->in_w, l->in_h);
+	return put(c, l, w / d->stride_x + 1, h / d->stride_y + 1, l->in_c, e);
 }
 
 static int
@@ -55,79 +73,70 @@ shape_route(const struct cfg *c, struct layer *l, struct err *e)
 	long sum = 0;
 
 	if (d->group_id >= d->groups)
-		return bad(c, l, e, "group_id=%d, but groups=%d", d->group_id, d->groups);
+		return bad(c, l->line, e, "group_id=%d, but groups=%d", d->group_id, d->groups);
 	for (int i = 0; i < d->n; i++) {
 		const struct layer *s = &c->l[d->src[i]];
 
 		if (s->w != first->w || s->h != first->h)
-			return err_set(e, "%s:%d: [route]: layer %d is %dx%d, layer %d is %dx%d: sizes must be "
-			    "equal", c->path, l->line, d->src[0], first->w, first->h, d->src[i], s->w, s->h);
+			return bad(c, l->key_line, e, "layers: layer %d is %dx%d, layer %d is %dx%d; a route joins "
+			    "equal sizes", d->src[0], first->w, first->h, d->src[i], s->w, s->h);
 		if (s->c % d->groups)
-			return bad(c, l, e, "groups=%d does not divide the %d channels", d->groups, s->c);
+			return bad(c, l->line, e, "groups=%d does not divide the %d channels of layer %d",
+			    d->groups, s->c, d->src[i]);
 		sum += s->c / d->groups;
 	}
-	if (sum > 1 << 20)
-		return bad(c, l, e, "more than %d channels", 1 << 20, 0);
-	l->w = first->w;
-	l->h = first->h;
-	l->c = (int)sum;
-	return 0;
+	return put(c, l, first->w, first->h, sum, e);
 }
 
 static int
 shape_shortcut(const struct cfg *c, struct layer *l, struct err *e)
 {
-	l->w = l->in_w;
-	l->h = l->in_h;
-	l->c = l->in_c;
 	for (int i = 0; i < l->u.join.n; i++) {
 		const struct layer *s = &c->l[l->u.join.src[i]];
 
-		if (s->w != l->w || s->h != l->h)
-			return err_set(e, "%s:%d: [shortcut]: layer %d is %dx%d, the input %dx%d: sizes must be "
-			    "equal", c->path, l->line, l->u.join.src[i], s->w, s->h, l->w, l->h);
+		if (s->w != l->in_w || s->h != l->in_h)
+			return bad(c, l->key_line, e, "from: layer %d is %dx%d, the layer before is %dx%d; a "
+			    "shortcut adds equal sizes", l->u.join.src[i], s->w, s->h, l->in_w, l->in_h);
 	}
-	return 0;
+	return put(c, l, l->in_w, l->in_h, l->in_c, e);
 }
 
 static int
 shape_scale(const struct cfg *c, struct layer *l, struct err *e)
 {
 	const struct layer *s = &c->l[l->u.scale.src];
-	int fits;
+	int same = l->in_w == s->w && l->in_h == s->h, fits;
+	const char *want;
 
-	l->w = s->w;
-	l->h = s->h;
-	l->c = s->c;
-	if (l->type == L_SAM)
-		fits = l->in_c == s->c && l->in_w == s->w && l->in_h == s->h;
-	else if (l->u.scale.wh)
-		fits = l->in_c == 1 && l->in_w == s->w && l->in_h == s->h;
-	else
+	if (l->type == L_SAM) {
+		fits = same && l->in_c == s->c;
+		want = "the same size";
+	} else if (l->u.scale.wh) {
+		fits = same && l->in_c == 1;
+		want = "one channel of the same size";
+	} else {
 		fits = l->in_c == s->c && l->in_w == 1 && l->in_h == 1;
-	return fits ? 0 : err_set(e, "%s:%d: [%s]: the input is %dx%dx%d, layer %d is %dx%dx%d", c->path,
-	    l->line, layer_name(l->type), l->in_w, l->in_h, l->in_c, l->u.scale.src, s->w, s->h, s->c);
+		want = "1x1 and the same channels";
+	}
+	if (!fits)
+		return bad(c, l->key_line, e, "from: the layer before is %dx%dx%d, layer %d is %dx%dx%d; want "
+		    "%s", l->in_w, l->in_h, l->in_c, l->u.scale.src, s->w, s->h, s->c, want);
+	return put(c, l, s->w, s->h, s->c, e);
 }
 
 static int
 shape_reorg(const struct cfg *c, struct layer *l, struct err *e)
 {
-	int s = l->u.stride.stride;
+	int s = l->u.stride.stride, legacy = l->type == L_REORG;
 
-	if (l->u.stride.reverse) {
-		if (l->in_c % (s * s))
-			return bad(c, l, e, "%d channels cannot be spread over %d cells", l->in_c, s * s);
-		l->w = l->in_w * s;
-		l->h = l->in_h * s;
-		l->c = l->in_c / (s * s);
-		return 0;
-	}
-	if (l->in_w % s || l->in_h % s || (l->type == L_REORG && l->in_c % (s * s)))
-		return bad(c, l, e, "stride %d does not divide its input of %d", s, l->in_w);
-	l->w = l->in_w / s;
-	l->h = l->in_h / s;
-	l->c = l->in_c * s * s;
-	return 0;
+	if (legacy && l->in_c % (s * s))
+		return bad(c, l->line, e, "%d input channels: want a multiple of stride x stride = %d", l->in_c,
+		    s * s);
+	if (l->u.stride.reverse)
+		return put(c, l, (long)l->in_w * s, (long)l->in_h * s, l->in_c / (s * s), e);
+	if (l->in_w % s || l->in_h % s)
+		return bad(c, l->line, e, "stride=%d does not divide the input of %dx%d", s, l->in_w, l->in_h);
+	return put(c, l, l->in_w / s, l->in_h / s, (long)l->in_c * s * s, e);
 }
 
 static int
@@ -135,27 +144,25 @@ shape_head(const struct cfg *c, struct layer *l, int i, struct err *e)
 {
 	const struct def_yolo *d = &l->u.yolo;
 	int anchors = l->type == L_YOLO ? d->nmask : d->num;
+	long want = (long)anchors * (d->classes + 5);
 
-	l->w = l->in_w;
-	l->h = l->in_h;
-	l->c = l->in_c;
 	if (i < 1 || c->l[i - 1].type != L_CONV)
-		return bad(c, l, e, "a convolution must stand before it", 0, 0);
-	if ((long)anchors * (d->classes + 5) != l->in_c)
-		return err_set(e, "%s:%d: filters=%d before [%s], want filters=%ld: %d anchors x (%d classes + "
-		    "5)", c->path, c->l[i - 1].line, l->in_c, layer_name(l->type),
-		    (long)anchors * (d->classes + 5), anchors, d->classes);
-	if (c->net.w % l->w || c->net.h % l->h)
-		return err_set(e, "%s:%d: input %dx%d is not a whole multiple of this head's grid %dx%d; "
-		    "%dx%d would be", c->path, l->line, c->l[0].in_w, c->l[0].in_h, l->w, l->h,
-		    (c->l[0].in_w + 31) / 32 * 32, (c->l[0].in_h + 31) / 32 * 32);
-	return 0;
+		return bad(c, l->line, e, "[%s]: a [convolutional] with filters=%ld must stand before it",
+		    layer_name(l->type), want);
+	if (want != l->in_c)
+		return bad(c, c->l[i - 1].key_line, e, "filters=%d before [%s]: want filters=%ld, %d anchors "
+		    "x (%d classes + 5)", l->in_c, layer_name(l->type), want, anchors, d->classes);
+	if (c->net.w % l->in_w || c->net.h % l->in_h)
+		return bad(c, l->line, e, "[%s]: its grid of %dx%d does not divide the input of %dx%d",
+		    layer_name(l->type), l->in_w, l->in_h, c->net.w, c->net.h);
+	return put(c, l, l->in_w, l->in_h, l->in_c, e);
 }
 
 static int
 shape(struct cfg *c, int i, struct err *e)
 {
 	struct layer *l = &c->l[i];
+	int s = l->u.stride.stride;
 
 	switch (l->type) {
 	case L_CONV: return shape_conv(c, l, e);
@@ -165,26 +172,61 @@ shape(struct cfg *c, int i, struct err *e)
 	case L_SCALE: case L_SAM: return shape_scale(c, l, e);
 	case L_REORG: case L_REORG3D: return shape_reorg(c, l, e);
 	case L_YOLO: case L_REGION: return shape_head(c, l, i, e);
-	case L_AVGPOOL:
-		l->w = l->h = 1;
-		l->c = l->in_c;
-		return 0;
-	case L_UPSAMPLE:
-		l->w = l->in_w * l->u.stride.stride;
-		l->h = l->in_h * l->u.stride.stride;
-		l->c = l->in_c;
-		return 0;
-	default:
-		l->w = l->in_w;
-		l->h = l->in_h;
-		l->c = l->in_c;
-		return 0;
+	case L_AVGPOOL: return put(c, l, 1, 1, l->in_c, e);
+	case L_UPSAMPLE: return put(c, l, (long)l->in_w * s, (long)l->in_h * s, l->in_c, e);
+	default: return put(c, l, l->in_w, l->in_h, l->in_c, e);
 	}
+}
+
+/* How many pixels of the input a step of layer i is, from its source's. */
+static double
+stride_of(const struct cfg *c, const double *stride, int i, int y)
+{
+	const struct layer *l = &c->l[i];
+	double s = i ? stride[i - 1] : 1;
+
+	switch (l->type) {
+	case L_CONV: return s * (y ? l->u.conv.stride_y : l->u.conv.stride_x);
+	case L_MAXPOOL: return s * (y ? l->u.pool.stride_y : l->u.pool.stride_x);
+	case L_ROUTE: return stride[l->u.join.src[0]];
+	case L_SCALE: case L_SAM: return stride[l->u.scale.src];
+	case L_UPSAMPLE: return s / l->u.stride.stride;
+	case L_REORG: case L_REORG3D:
+		return l->u.stride.reverse ? s / l->u.stride.stride : s * l->u.stride.stride;
+	default: return s;
+	}
+}
+
+/* A side that the net's largest stride does not divide goes wrong somewhere in the middle, where
+ * two layers no longer meet.  Said here instead, about the key that the user can change. */
+static int
+check_side(const struct cfg *c, int y, int line, struct err *e)
+{
+	double *stride = (double *)xcalloc((size_t)c->nl, sizeof *stride), most = 1;
+	int side = y ? c->net.h : c->net.w, s;
+
+	for (int i = 0; i < c->nl; i++) {
+		stride[i] = stride_of(c, stride, i, y);
+		if (stride[i] > most && stride[i] <= CFG_SIDE && stride[i] == floor(stride[i]))
+			most = stride[i];
+	}
+	free(stride);
+	s = (int)most;
+	if (side % s == 0)
+		return 0;
+	return bad(c, line, e, "%s=%d is not a multiple of %d, the net's stride; %d or %d would be",
+	    y ? "height" : "width", side, s, side < s ? s : side / s * s,
+	    side < s ? 2 * s : side / s * s + s);
 }
 
 static int
 shape_all(struct cfg *c, struct err *e)
 {
+	int head;
+
+	if (cfg_heads(c, &head, 1) && (check_side(c, 0, c->net.w_line, e) ||
+	    check_side(c, 1, c->net.h_line, e)))
+		return -1;
 	for (int i = 0; i < c->nl; i++) {
 		struct layer *l = &c->l[i], *before = i ? &c->l[i - 1] : NULL;
 
@@ -195,8 +237,6 @@ shape_all(struct cfg *c, struct err *e)
 		l->in_c = before ? before->c : c->net.c;
 		if (shape(c, i, e))
 			return -1;
-		if ((double)l->w * l->h * l->c > INT_MAX)
-			return bad(c, l, e, "an output of more than %d numbers", INT_MAX, 0);
 	}
 	return 0;
 }
@@ -204,16 +244,18 @@ shape_all(struct cfg *c, struct err *e)
 int
 cfg_resize(struct cfg *c, int w, int h, struct err *e)
 {
-	int old_w = c->net.w, old_h = c->net.h;
+	int old_w = c->net.w, old_h = c->net.h, had = c->l[0].in_w;
 	struct err ignore;
 
+	if (w < 1 || h < 1 || w > CFG_SIDE || h > CFG_SIDE)
+		return err_set(e, "%s: input %dx%d: want sides from 1 to %d", c->path, w, h, CFG_SIDE);
 	c->net.w = w;
 	c->net.h = h;
 	if (!shape_all(c, e))
 		return 0;
 	c->net.w = old_w;		/* leave the shapes that were right */
 	c->net.h = old_h;
-	if (c->l[0].in_w)
+	if (had)
 		shape_all(c, &ignore);
 	return -1;
 }

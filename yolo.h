@@ -129,6 +129,7 @@ enum nms_kind { NMS_DEFAULT, NMS_GREEDY, NMS_DIOU };
 enum lr_policy { LR_CONSTANT, LR_STEP, LR_STEPS, LR_EXP, LR_POLY, LR_RANDOM, LR_SIGMOID, LR_SGDR,
 	LR_COSINE };
 #define LAYER_SRC 32		/* most sources of a route or shortcut */
+enum { CFG_SIDE = 65536 };	/* largest side of an input */
 
 struct def_conv { int k, size, stride_y, stride_x, pad, dilation, groups, bn; enum act act; };
 struct def_pool { int size, stride_y, stride_x, padding; };	/* padding: the total */
@@ -154,7 +155,7 @@ struct def_yolo {		/* [yolo] and [region] */
 };
 struct layer {
 	enum layer_type type;
-	int line;			/* in the file, of the section's name */
+	int line, key_line;		/* of the section's name; of filters, layers or from */
 	int c, h, w;			/* output at the cfg's own size */
 	int in_c, in_h, in_w;		/* input: the layer before (its first source for a route) */
 	int stopbackward, dont_update, dontload, dontloadscales, train_only_bn;
@@ -170,8 +171,9 @@ struct layer {
 	} u;
 };
 struct cfg_net {
-	int line, batch, subdivisions, w, h, c, max_batches, burn_in, letter_box, flip, mosaic, mixup,
-	    adam, resize_step, nstep, *step, sgdr_cycle, sgdr_mult, step_len;
+	int line, w_line, h_line;	/* of [net], of its width and height */
+	int batch, subdivisions, w, h, c, max_batches, burn_in, letter_box, flip, mosaic, mixup, adam,
+	    resize_step, nstep, *step, sgdr_cycle, sgdr_mult, step_len;	/* mixup 2: cutmix */
 	float *scale;			/* nstep factors of policy steps */
 	double lr, lr_min, momentum, decay, power, gamma, step_scale, b1, b2, eps;
 	double saturation, exposure, hue, angle, label_smooth, ema_alpha;
@@ -184,7 +186,7 @@ struct cfg {
 	struct layer *l;
 	int nl;
 	char **note;			/* keys known but without effect here: "file:line: ..." */
-	int nnote;
+	int *note_more, nnote;		/* further lines with the same remark */
 };
 struct cfg *cfg_read(const char *path, struct err *);	/* "-": stdin */
 struct cfg *cfg_parse(const char *name, const char *text, size_t len, struct err *);
@@ -196,7 +198,7 @@ int cfg_stride(const struct cfg *);		/* the largest stride of a head: sizes are 
 double cfg_flops(const struct cfg *, int layer);	/* 2 x multiply-adds of a convolution, else 0 */
 long cfg_floats(const struct cfg *, int layer);	/* floats of this layer in a .weights file */
 /* The lexer's view (cfglex.c), read by cfgparse.c. */
-struct cfg_key { char *name, *value; int line, used; };
+struct cfg_key { char *name, *value; int line, used, twice; };
 struct cfg_section { char *name; int line; struct cfg_key *key; int n; };
 struct cfg_sections { struct cfg_section *s; int n; };
 int cfg_lex(struct cfg *, struct cfg_sections *, struct err *);
@@ -205,10 +207,17 @@ void cfg_note(struct cfg *, int line, const char *text, const char *arg);
 /* Reading a section's keys; the first error is kept in e and bad is set. */
 struct cfg_reader { struct cfg *c; struct cfg_section *s; struct err *e; int bad; };
 struct cfg_key *cfg_get(struct cfg_reader *, const char *name);
+int cfg_line(const struct cfg_reader *, const char *key);	/* the key's, else the section's */
+int cfg_bad(struct cfg_reader *, const char *key, const char *fmt, ...) PRINTF(3, 4);
 long cfg_int(struct cfg_reader *, const char *name, long otherwise, long lo, long hi);
 double cfg_num(struct cfg_reader *, const char *name, double otherwise, double lo, double hi);
 int cfg_word(struct cfg_reader *, const char *name, int otherwise, const char *const *words);
+/* Numbers with commas between, *out fresh memory; how many, 0 where the key is not there. */
 int cfg_list(struct cfg_reader *, const char *name, double **out, int max, int whole);
+/* What is known by name (cfgkeys.c). */
+int cfg_section_type(const struct cfg *, const struct cfg_section *, enum layer_type *, struct err *);
+int cfg_leftover(struct cfg_reader *, const char *section);	/* keys that nobody read */
+int cfg_knows(const char *section, const char *key);
 const char *layer_name(enum layer_type);	/* "convolutional" ... */
 const char *act_name(enum act);
 
