@@ -19,8 +19,8 @@ static const struct { const char *name; enum layer_type type; } types[] = {
 };
 /* Sections of darknet's that are not built here, by what they are for. */
 static const struct { const char *names, *of; } others[] = {
-	{ "softmax soft cost crop connected conn normalization lrn local_avgpool batchnorm activation "
-	    "logistic l2norm local", "classifiers and YOLOv1" },
+	{ "softmax soft cost crop connected conn normalization lrn local local_avgpool local_avg "
+	    "batchnorm activation logistic l2norm", "classifiers and YOLOv1" },
 	{ "detection", "YOLOv1" },
 	{ "rnn gru lstm crnn conv_lstm history", "recurrent networks" },
 	{ "Gaussian_yolo contrastive implicit deconvolutional deconv iseg", "models not built here" },
@@ -33,8 +33,8 @@ static const struct { const char *section, *used, *idle, *only; } known[] = {
 	    "time_steps=1 track=0 augment_speed sequential_subdivisions seq_scales inputs angle=0 aspect=1 "
 	    "max_crop min_crop center=0 max_ratio min_ratio random=0 notruth=0 clip=0 blur=0 "
 	    "gaussian_noise=0 mixup=0 cutmix=0 mosaic=0 mosaic_bound=0 letter_box=0 label_smooth_eps=0 "
-	    "try_fix_nan=0 loss_scale=1 dynamic_minibatch=0 optimized_memory=0 workspace_size_limit_MB "
-	    "use_cuda_graph=0 ema_alpha=0 badlabels_rejection_percentage=0 num_sigmas_reject_badlabels=0 "
+	    "try_fix_nan=0 loss_scale=1 dynamic_minibatch=0 optimized_memory=0 "
+	    "workspace_size_limit_MB use_cuda_graph=0 ema_alpha=0 badlabels_rejection_percentage=0 num_sigmas_reject_badlabels=0 "
 	    "equidistant_point=0 weights_reject_freq=0 adversarial_lr=0 attention=0 contrastive=0 "
 	    "contrastive_jit_flip=0 contrastive_color=0 unsupervised=0 max_chart_loss show_receptive_field "
 	    "max_epochs seen=0", "" },

@@ -187,8 +187,6 @@ read_anchors(struct cfg_reader *r, struct def_yolo *d, int last)
 	free(v);
 }
 
-enum { MAX_MASK = 32 };
-
 static void
 read_masks(struct cfg_reader *r, struct def_yolo *d)
 {
