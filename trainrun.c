@@ -295,14 +295,19 @@ static int
 open_files(struct run *r, struct err *e)
 {
 	struct train_cmd *c = r->c;
+	char *path;
 
 	if (r->sync->rank)
 		return 0;
 	if (write_cfg(r, e) || !(r->log = open_log(c->dir, "log.tsv", log_head, r->step, e)) ||
 	    !(r->vallog = open_log(c->dir, "val.tsv", val_head, r->step, e)))
 		return -1;
-	if (c->val && !(r->val = validator_open(r->dev, c->cfg, c->val, per_rank(c), (int)c->jobs,
-	    c->recipe.train.loss.kind, e)))
+	path = path_join(c->dir, "val.shard");
+	if (c->val)
+		r->val = validator_open(r->dev, c->cfg, c->val, path, per_rank(c), (int)c->jobs,
+		    c->recipe.train.loss.kind, e);
+	free(path);
+	if (c->val && !r->val)
 		return -1;
 	fputs(log_head, stdout);
 	return 0;

@@ -1300,8 +1300,8 @@ int bench_step(int argc, char **argv);	/* exit status */
 enum { VAL_COLS = 16 };		/* COCO's twelve, P R F1 thr */
 struct val_result { double col[VAL_COLS]; };
 struct validator;
-struct validator *validator_open(struct dev *, const struct cfg *, struct shard *, int batch,
-    int threads, enum loss_kind, struct err *);
+struct validator *validator_open(struct dev *, const struct cfg *, struct shard *,
+    const char *path, int batch, int threads, enum loss_kind, struct err *);	/* path: the shard's */
 void validator_close(struct validator *);
 /* Detect on the whole shard with these parameters (device memory) and score.  The values pass
  * through the text that yolo-detect prints, so the result is that of the pipe to the last digit. */
