@@ -757,6 +757,8 @@ struct loss_ops {
 	void (*run)(struct dev *, const struct loss *, const struct truth *, int ntruth,
 	    double term[][LOSS_TERMS], void *ws);
 };
+extern const struct loss_ops yololoss_cpu, yololoss_cuda, yololoss_emu, darkloss_cpu,
+    darkloss_cuda, darkloss_emu;
 const char *loss_name(enum loss_kind);
 int loss_kind(const char *name);			/* -1: unknown */
 void loss_defaults(struct loss *, enum loss_kind);	/* gains of golden/loss */
