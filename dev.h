@@ -96,19 +96,23 @@ enum { TASK_FLOATS = 1 << 24, TASK_CUTS = 1 };
 #endif
 #else
 #include <omp.h>
-#define PAR _Pragma("omp parallel for schedule(static)")
-#define EACH(I, N)  PAR for (int I = 0; I < (N); I++)
+#define PRAGMA(x) _Pragma(#x)
+/* Waking threads costs microseconds: a loop of fewer items than this runs on the caller's. */
+enum { ALONE = 4096 };
+#define PAR(ITEMS) PRAGMA(omp parallel for schedule(static) if((ITEMS) > ALONE))
+#define EACH(I, N)  PAR(N) for (int I = 0; I < (N); I++)
 #define INNER _Pragma("GCC ivdep")	/* items are independent: no alias checks, vectors */
 #define EACH2(Y, M, X, N) \
-	PAR for (int Y = 0; Y < (M); Y++) INNER for (int X = 0; X < (N); X++)
+	PAR((M) * (N)) for (int Y = 0; Y < (M); Y++) INNER for (int X = 0; X < (N); X++)
 #define FOLD(Y, M, T, LO, HI, X, N) \
-	PAR for (int Y = 0; Y < (M); Y++) for (int T = (LO); T < (HI); T++) \
+	PRAGMA(omp parallel for schedule(static) if((M) > 1)) \
+	for (int Y = 0; Y < (M); Y++) for (int T = (LO); T < (HI); T++) \
 		INNER for (int X = 0; X < (N); X++)
-#define ROWS(I, N)  PAR for (int I = 0; I < (N); I++)
+#define ROWS(I, N)  PRAGMA(omp parallel for schedule(static) if((N) > 1)) for (int I = 0; I < (N); I++)
 #define LANES(I, N) for (int I = 0; I < (N); I++)
 #define LEAD
-#define PRAGMA(x) _Pragma(#x)
-#define TASKS(D, I, N) PRAGMA(omp parallel for schedule(dynamic) num_threads((D)->threads)) \
+#define TASKS(D, I, N) \
+	PRAGMA(omp parallel for schedule(dynamic) num_threads((D)->threads) if((N) > 1)) \
 	for (int I = 0; I < (N); I++)
 #define WORKER omp_get_thread_num()	/* which workspace a task may use */
 enum { TASK_FLOATS = 1 << 18, TASK_CUTS = 16 };

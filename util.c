@@ -171,6 +171,18 @@ now(void)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+/* libgomp's threads spin for milliseconds at every barrier, which on a shared machine starves the
+ * very thread they wait for (a small net's training took 10 times as long).  It reads its settings
+ * before main, so the program starts itself anew once, with a short spin. */
+void
+calm_threads(char **argv)
+{
+	if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
+		return;
+	if (!setenv("GOMP_SPINCOUNT", "1000", 1))
+		execv("/proc/self/exe", argv);	/* where that fails, nothing is lost but calm */
+}
+
 /* The cgroup's quota in whole processors, 0 where there is none. */
 static int
 quota(void)

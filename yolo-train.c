@@ -68,6 +68,7 @@ main(int argc, char **argv)
 	struct err e = { "" };
 	int status;
 
+	calm_threads(argv);
 	prog = "yolo-train";
 	settings_open(&c.set, train_settings);
 	parse(&c, argc, argv);

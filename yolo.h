@@ -50,6 +50,8 @@ char *xasprintf(const char *fmt, ...) PRINTF(1, 2);
 void *xgrow(void *p, size_t *cap, size_t need, size_t size);	/* room for need items of size */
 
 double now(void);			/* seconds, monotonic */
+/* First thing in main of a program that computes: its idle threads shall sleep, not spin. */
+void calm_threads(char **argv);
 int cores(void);		/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
 int num_side(const char *s, int *w, int *h);	/* "416" or "608x352" */

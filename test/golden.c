@@ -101,6 +101,7 @@ main(int argc, char **argv)
 	struct err e;
 	int bad = 0;
 
+	calm_threads(argv);
 	prog = "golden";
 	if (argc == 3 && !strcmp(argv[1], "-1"))
 		return gold_train_ranks(argv[2]);
