@@ -250,6 +250,18 @@ shard_open(const char *path, struct err *e)
 	return s;
 }
 
+int
+shard_is(const char *path)
+{
+	FILE *f = path_isdir(path) ? NULL : fopen(path, "rb");
+	char head[4];
+	int yes = f && fread(head, 1, 4, f) == 4 && !memcmp(head, "\x89YSH", 4);
+
+	if (f)
+		fclose(f);
+	return yes;
+}
+
 void
 shard_close(struct shard *s)
 {

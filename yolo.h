@@ -430,6 +430,7 @@ struct record {
 struct shard;			/* one file, or a whole numbered set */
 struct shard *shard_open(const char *path, struct err *);	/* footer checked: O(1) */
 void shard_close(struct shard *);
+int shard_is(const char *path);		/* by its first bytes; it may be damaged */
 long shard_count(const struct shard *);
 int shard_classes(const struct shard *, char ***name, int64_t **id);	/* number; borrowed */
 /* Record n: labels and name borrowed from the shard; image bytes read into *buf (grown, *cap
@@ -495,6 +496,27 @@ int shard_get_foot(const unsigned char *, struct shard_foot *, struct err *);
 unsigned char *shard_put_meta(char *const *name, const int64_t *id, int n, const char *options,
     size_t *len);
 int shard_get_meta(const unsigned char *, size_t len, char ***name, int64_t **id, int *n,
+    struct err *);
+
+/* ---- pack.c, unpack.c: yolo-prep's two halves --------------------------------------------- */
+
+struct pack_opts {
+	const char *out, *names;
+	char *const *in;		/* anything labels_read takes, and shards; "-" stdin */
+	int nin, nul;			/* nul: the list on stdin ends its names with NUL */
+	int w, h, quality;		/* recode to fit w x h, 0: as it is; quality 0: 90 */
+	int threads, salvage;		/* salvage: take what is whole of a damaged shard or stream */
+	long max_bad;			/* -1: labels without limit, pictures none */
+	uint64_t limit;			/* bytes of a piece, 0: one file */
+	label_report *report;
+	void *arg;
+	volatile int *stop;		/* set by a signal */
+};
+struct pack_result { long pictures, boxes, refused, notes, bad; int classes; };
+/* 0 packed; -1 failed, nothing written. */
+int pack_run(const struct pack_opts *, struct pack_result *, struct err *);
+/* Pictures byte for byte and labels as yolo, coco or voc, into a new or empty folder. */
+int unpack_run(const char *dir, const char *format, char *const *shard, int n, long *pictures,
     struct err *);
 
 /* ---- augment.c, loader.c ------------------------------------------------------------------ */

@@ -1,0 +1,392 @@
+/* unpack.c -- a shard back into pictures and labels.
+ *
+ * Pictures come out byte for byte, labels with all their digits, so packing the folder again gives
+ * the same boxes.  Names from a shard are not trusted: they stay below the folder, and two records
+ * that would be one file get different names.  The folder appears when all is written. */
+#include <errno.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "yolo.h"
+
+struct unpack {
+	const char *dir;		/* the temporary folder */
+	struct shard *shard;
+	char **class_name;
+	int64_t *class_id;
+	int nclass, all_ids;		/* all_ids: every record has an image id */
+	FILE *list, *ann;		/* list of pictures; COCO's annotations */
+	long n, nann, lost;
+	struct err *e;
+	/* a format's way with one record: rel is the picture's path below dir */
+	int (*record)(struct unpack *, const struct record *, const char *rel);
+	const char *folder;		/* where pictures go */
+};
+
+static int
+make_dirs(const char *path, struct err *e)
+{
+	char *copy = xstrdup(path);
+	int r = 0;
+
+	for (char *p = strchr(copy + 1, '/'); p && !r; p = strchr(p + 1, '/')) {
+		*p = 0;
+		if (mkdir(copy, 0777) && errno != EEXIST)
+			r = err_set(e, "%s: %s", copy, strerror(errno));
+		*p = '/';
+	}
+	free(copy);
+	return r;
+}
+
+static FILE *
+create(const char *path, struct err *e)
+{
+	FILE *f = make_dirs(path, e) ? NULL : fopen(path, "wbx");
+
+	if (!f)
+		err_set(e, "%s: %s", path, strerror(errno));
+	return f;
+}
+
+static int
+finish(FILE *f, const char *path, struct err *e)
+{
+	int bad = ferror(f);
+
+	if (fclose(f) || bad)
+		return err_set(e, "%s: %s", path, strerror(errno));
+	return 0;
+}
+
+/* A record's name as a path below a folder: no "..", no root, nothing hidden by control letters. */
+static char *
+tame(const char *name)
+{
+	char *out = (char *)xcalloc(strlen(name) + 16, 1), *q = out;
+
+	for (const char *p = name; *p; p += strcspn(p, "/"), p += *p == '/') {
+		size_t n = strcspn(p, "/");
+
+		if (!n || (n == 1 && *p == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+			continue;
+		if (q > out)
+			*q++ = '/';
+		for (size_t i = 0; i < n && i < 240; i++)
+			*q++ = (unsigned char)p[i] < 32 ? '_' : p[i];
+	}
+	if (q == out)
+		strcpy(out, "picture");
+	return out;
+}
+
+static char *
+label_of(const struct unpack *u, const char *rel)
+{
+	char *full = path_join(u->dir, rel), *two[2];
+
+	label_paths(full, two);
+	free(full);
+	if (!two[1])
+		return two[0];
+	free(two[0]);
+	return two[1];
+}
+
+/* A path for the picture that neither it nor its label shares with another. */
+static char *
+free_path(const struct unpack *u, const char *name)
+{
+	char *safe = tame(name), *dot = strrchr(path_base(safe), '.'), *rel, *full, *label;
+	int taken = 1, stem = dot ? (int)(dot - safe) : (int)strlen(safe);
+
+	for (int k = 1; ; k++) {
+		if (k == 1)
+			rel = xasprintf("%s/%s", u->folder, safe);
+		else
+			rel = xasprintf("%s/%.*s-%d%s", u->folder, stem, safe, k, dot ? dot : "");
+		full = path_join(u->dir, rel);
+		label = label_of(u, rel);
+		taken = !access(full, F_OK) || !access(label, F_OK);
+		free(full);
+		free(label);
+		if (!taken)
+			break;
+		free(rel);
+	}
+	free(safe);
+	return rel;
+}
+
+static const char *
+class_text(const struct unpack *u, int cls, char buf[32])
+{
+	if (u->class_name[cls])
+		return u->class_name[cls];
+	snprintf(buf, 32, "class%d", cls);
+	return buf;
+}
+
+static int
+to_yolo(struct unpack *u, const struct record *r, const char *rel)
+{
+	char *path = label_of(u, rel);
+	FILE *f = create(path, u->e);
+	int bad = -1;
+
+	for (int i = 0; f && i < r->nbox; i++) {
+		const struct box *b = &r->box[i];
+
+		if (b->flags & BOX_CROWD)
+			u->lost++;		/* as a box like others it would be a lie */
+		else
+			fprintf(f, "%d %.17g %.17g %.17g %.17g\n", b->cls, (b->x + b->w / 2) / r->w,
+			    (b->y + b->h / 2) / r->h, b->w / r->w, b->h / r->h);
+	}
+	if (f)
+		bad = finish(f, path, u->e);
+	fprintf(u->list, "%s\n", rel);
+	free(path);
+	return bad;
+}
+
+static void
+xml_text(FILE *f, const char *s)
+{
+	for (; *s; s++)
+		switch (*s) {
+		case '&': fputs("&amp;", f); break;
+		case '<': fputs("&lt;", f); break;
+		case '>': fputs("&gt;", f); break;
+		default:
+			if ((unsigned char)*s >= 32 || *s == '\t')
+				putc(*s, f);
+		}
+}
+
+static int
+to_voc(struct unpack *u, const struct record *r, const char *rel)
+{
+	const char *base = path_base(rel), *dot = strrchr(base, '.');
+	int stem = dot ? (int)(dot - base) : (int)strlen(base), bad;
+	char *path = xasprintf("%s/Annotations/%.*s.xml", u->dir, stem, base), buf[32];
+	FILE *f = create(path, u->e);
+
+	if (!f) {
+		free(path);
+		return -1;
+	}
+	fputs("<annotation>\n\t<filename>", f);
+	xml_text(f, base);
+	fprintf(f, "</filename>\n\t<size><width>%d</width><height>%d</height><depth>3</depth></size>\n",
+	    r->w, r->h);
+	for (int i = 0; i < r->nbox; i++) {
+		const struct box *b = &r->box[i];
+
+		if (b->flags & BOX_CROWD) {
+			u->lost++;
+			continue;
+		}
+		fputs("\t<object>\n\t\t<name>", f);
+		xml_text(f, class_text(u, b->cls, buf));
+		fprintf(f, "</name>\n\t\t<truncated>%d</truncated>\n\t\t<occluded>%d</occluded>\n\t\t"
+		    "<difficult>%d</difficult>\n\t\t<bndbox><xmin>%.17g</xmin><ymin>%.17g</ymin><xmax>%.17g"
+		    "</xmax><ymax>%.17g</ymax></bndbox>\n\t</object>\n", !!(b->flags & BOX_TRUNCATED),
+		    !!(b->flags & BOX_OCCLUDED), !!(b->flags & BOX_DIFFICULT), b->x, b->y, b->x + b->w,
+		    b->y + b->h);
+	}
+	fputs("</annotation>\n", f);
+	bad = finish(f, path, u->e);
+	fprintf(u->list, "%.*s\n", stem, base);
+	free(path);
+	return bad;
+}
+
+static void
+json_text(FILE *f, const char *s)
+{
+	putc('"', f);
+	for (; *s; s++)
+		if (*s == '"' || *s == '\\')
+			fprintf(f, "\\%c", *s);
+		else if ((unsigned char)*s < 32)
+			fprintf(f, "\\u%04x", *s);
+		else
+			putc(*s, f);
+	putc('"', f);
+}
+
+static int
+to_coco(struct unpack *u, const struct record *r, const char *rel)
+{
+	long long id = u->all_ids ? r->id : u->n + 1;
+
+	fprintf(u->list, "%s\n{\"id\":%lld,\"file_name\":", u->n ? "," : "", id);
+	json_text(u->list, rel + strlen(u->folder) + 1);
+	fprintf(u->list, ",\"width\":%d,\"height\":%d}", r->w, r->h);
+	for (int i = 0; i < r->nbox; i++) {
+		const struct box *b = &r->box[i];
+		const char *comma = u->nann++ ? "," : "";
+
+		fprintf(u->ann, "%s\n{\"id\":%lld,\"image_id\":%lld,\"category_id\":%lld,\"bbox\":[%.17g,%.17g,"
+		    "%.17g,%.17g],\"area\":%.17g,\"iscrowd\":%d%s,\"segmentation\":[]}", comma,
+		    b->id >= 0 ? (long long)b->id : (long long)u->nann, id,
+		    (long long)u->class_id[b->cls], b->x, b->y, b->w, b->h, b->area,
+		    !!(b->flags & BOX_CROWD), b->flags & BOX_DIFFICULT ? ",\"difficult\":1" : "");
+	}
+	return 0;
+}
+
+static int
+one_record(struct unpack *u, long i, unsigned char **buf, size_t *cap)
+{
+	struct record r;
+	char *rel, *path;
+	FILE *f;
+	int bad = -1;
+
+	if (shard_read(u->shard, i, &r, buf, cap, u->e))
+		return -1;
+	rel = free_path(u, u->record == to_voc ? path_base(r.name) : r.name);
+	path = path_join(u->dir, rel);
+	if ((f = create(path, u->e))) {
+		fwrite(r.bytes, 1, r.nbytes, f);
+		bad = finish(f, path, u->e);
+	}
+	if (!bad)
+		bad = u->record(u, &r, rel);
+	free(rel);
+	free(path);
+	u->n++;
+	progress("%ld pictures", u->n);
+	return bad;
+}
+
+static int
+write_names(struct unpack *u)
+{
+	char *path = path_join(u->dir, "names"), buf[32];
+	FILE *f = create(path, u->e);
+	int bad = -1;
+
+	for (int i = 0; f && i < u->nclass; i++)
+		fprintf(f, "%s\n", class_text(u, i, buf));
+	if (f)
+		bad = finish(f, path, u->e);
+	free(path);
+	return bad;
+}
+
+/* COCO's three lists into one file. */
+static int
+join_coco(struct unpack *u, const char *path)
+{
+	char block[65536], buf[32];
+	size_t n;
+
+	fputs("],\n\"annotations\":[", u->list);
+	rewind(u->ann);
+	while ((n = fread(block, 1, sizeof block, u->ann)))
+		fwrite(block, 1, n, u->list);
+	fputs("],\n\"categories\":[", u->list);
+	for (int i = 0; i < u->nclass; i++) {
+		fprintf(u->list, "%s\n{\"id\":%lld,\"name\":", i ? "," : "", (long long)u->class_id[i]);
+		json_text(u->list, class_text(u, i, buf));
+		fputs("}", u->list);
+	}
+	fputs("]}\n", u->list);
+	return ferror(u->ann) ? err_set(u->e, "%s: %s", path, strerror(errno)) : 0;
+}
+
+static int
+whole_shard(struct unpack *u, const char *list)
+{
+	unsigned char *buf = NULL;
+	size_t cap = 0;
+	struct record r;
+	int bad = 0;
+	char *path = path_join(u->dir, list);
+
+	u->nclass = shard_classes(u->shard, &u->class_name, &u->class_id);
+	u->all_ids = 1;
+	for (long i = 0; i < shard_count(u->shard) && !bad; i++)
+		if (!(bad = shard_labels(u->shard, i, &r, u->e)))
+			u->all_ids &= r.id >= 0;
+	u->ann = tmpfile();
+	if (bad || !u->ann || !(u->list = create(path, u->e))) {
+		if (u->ann)
+			fclose(u->ann);
+		free(path);
+		return -1;
+	}
+	if (u->record == to_coco)
+		fputs("{\"images\":[", u->list);
+	for (long i = 0; i < shard_count(u->shard) && !bad; i++)
+		bad = one_record(u, i, &buf, &cap);
+	if (!bad && u->record == to_coco)
+		bad = join_coco(u, path);
+	fclose(u->ann);
+	bad |= finish(u->list, path, u->e);
+	if (!bad)
+		bad = write_names(u);
+	free(path);
+	free(buf);
+	return bad;
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int kind, struct FTW *w)
+{
+	(void)st, (void)kind, (void)w;
+	return remove(path);
+}
+
+int
+unpack_run(const char *dir, const char *format, char *const *shard, int n, long *pictures,
+    struct err *e)
+{
+	char *tmp = xasprintf("%.*s.tmp.%ld", (int)(strlen(dir) - (dir[strlen(dir) - 1] == '/')), dir,
+	    (long)getpid());
+	struct unpack u;
+	const char *list = "list.txt";
+	int bad = 0;
+
+	memset(&u, 0, sizeof u);
+	u.e = e;
+	u.record = !strcmp(format, "coco") ? to_coco : !strcmp(format, "voc") ? to_voc : to_yolo;
+	u.folder = u.record == to_voc ? "JPEGImages" : "images";
+	if (u.record != to_yolo)
+		list = u.record == to_voc ? "ImageSets/Main/all.txt" : "instances.json";
+	if (!access(dir, F_OK) && rmdir(dir))
+		bad = err_set(e, "%s: %s; want a new or empty folder", dir, strerror(errno));
+	else if (mkdir(tmp, 0777))
+		bad = err_set(e, "%s: %s", tmp, strerror(errno));
+	for (int i = 0; i < n && !bad; i++) {
+		char *sub = n == 1 ? xstrdup(tmp) : xasprintf("%s/%d", tmp, i);
+
+		u.dir = sub;
+		u.n = u.nann = 0;
+		if (n > 1 && mkdir(sub, 0777))
+			bad = err_set(e, "%s: %s", sub, strerror(errno));
+		else if (!(u.shard = shard_open(shard[i], e)))
+			bad = -1;
+		else
+			bad = whole_shard(&u, list);
+		shard_close(u.shard);
+		u.shard = NULL;
+		*pictures += u.n;
+		free(sub);
+	}
+	progress_end();
+	if (!bad && rename(tmp, dir))
+		bad = err_set(e, "%s: %s", dir, strerror(errno));
+	if (bad)
+		nftw(tmp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	else if (u.lost)
+		warn("%ld crowd boxes left out: %s labels cannot say that a box is a crowd", u.lost, format);
+	free(tmp);
+	return bad;
+}
