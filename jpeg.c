@@ -147,6 +147,15 @@ from_cmyk(const unsigned char *cmyk, struct image *im)
 			    cmyk[i * 4 + 3] + 127) / 255);
 }
 
+/* The library's message without the name of its function. */
+static int
+complain(tjhandle h, struct err *e)
+{
+	const char *s = tjGetErrorStr2(h), *p = strstr(s, "(): ");
+
+	return err_set(e, "JPEG: %s", p ? p + 4 : s);
+}
+
 /* Decode into im (allocated).  -1: failed or damaged, why in msg; 0: fine or a remark in msg. */
 static int
 decode(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct err *e)
@@ -156,7 +165,7 @@ decode(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct er
 
 	e->msg[0] = 0;
 	if (tjDecompressHeader3(h, p, n, &w, &ht, &sub, &space) && tjGetErrorCode(h) != TJERR_WARNING)
-		return err_set(e, "JPEG: %s", tjGetErrorStr2(h));
+		return complain(h, e);
 	if (w != im->w || ht != im->h)
 		return err_set(e, "JPEG: two frame headers, %dx%d and %dx%d", im->w, im->h, w, ht);
 	cmyk = space == TJCS_CMYK || space == TJCS_YCCK;
@@ -169,7 +178,7 @@ decode(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct er
 	free(tmp);
 	if (!r)
 		return 0;
-	err_set(e, "JPEG: %s", tjGetErrorStr2(h));
+	complain(h, e);
 	if (tjGetErrorCode(h) == TJERR_WARNING && strstr(e->msg, "extraneous bytes before marker 0xd9"))
 		return 0;
 	return -1;

@@ -132,6 +132,13 @@ shard_limit(struct shard_writer *w, uint64_t bytes)
 		w->limit = bytes;
 }
 
+static void
+write_part(struct shard_writer *w, const struct bytes *b)
+{
+	if (b->n)
+		fwrite(b->p, 1, b->n, out(w));
+}
+
 /* END record, tail, footer, and the header as it should be. */
 static int
 end_piece(struct shard_writer *w, int last, struct err *e)
@@ -163,9 +170,9 @@ end_piece(struct shard_writer *w, int last, struct err *e)
 	f.names_sum = XXH3_64bits(w->names.p, w->names.n);
 	f.member = (unsigned)w->npiece - 1;
 	f.last = (unsigned)last;
-	fwrite(w->index.p, 1, w->index.n, out(w));
-	fwrite(w->boxes.p, 1, w->boxes.n, out(w));
-	fwrite(w->names.p, 1, w->names.n, out(w));
+	write_part(w, &w->index);
+	write_part(w, &w->boxes);
+	write_part(w, &w->names);
 	shard_put_foot(buf, &f);
 	fwrite(buf, 1, SHARD_FOOT, out(w));
 	shard_put_head(buf, &h);
