@@ -204,6 +204,7 @@ check_side(const struct cfg *c, int y, int line, struct err *e)
 {
 	double *stride = (double *)xcalloc((size_t)c->nl, sizeof *stride), most = 1;
 	int side = y ? c->net.h : c->net.w, s;
+	struct err say;
 
 	for (int i = 0; i < c->nl; i++) {
 		stride[i] = stride_of(c, stride, i, y);
@@ -214,18 +215,20 @@ check_side(const struct cfg *c, int y, int line, struct err *e)
 	s = (int)most;
 	if (side % s == 0)
 		return 0;
-	return bad(c, line, e, "%s=%d is not a multiple of %d, the net's stride; %d or %d would be",
+	err_set(&say, "%s=%d is not a multiple of %d, the net's stride; %d or %d would be",
 	    y ? "height" : "width", side, s, side < s ? s : side / s * s,
 	    side < s ? 2 * s : side / s * s + s);
+	return line ? bad(c, line, e, "%s", say.msg) : err_set(e, "%s: %s", c->path, say.msg);
 }
 
+/* own: the sides are those of the file. */
 static int
-shape_all(struct cfg *c, struct err *e)
+shape_all(struct cfg *c, int own, struct err *e)
 {
 	int head;
 
-	if (cfg_heads(c, &head, 1) && (check_side(c, 0, c->net.w_line, e) ||
-	    check_side(c, 1, c->net.h_line, e)))
+	if (cfg_heads(c, &head, 1) && (check_side(c, 0, own ? c->net.w_line : 0, e) ||
+	    check_side(c, 1, own ? c->net.h_line : 0, e)))
 		return -1;
 	for (int i = 0; i < c->nl; i++) {
 		struct layer *l = &c->l[i], *before = i ? &c->l[i - 1] : NULL;
@@ -251,12 +254,12 @@ cfg_resize(struct cfg *c, int w, int h, struct err *e)
 		return err_set(e, "%s: input %dx%d: want sides from 1 to %d", c->path, w, h, CFG_SIDE);
 	c->net.w = w;
 	c->net.h = h;
-	if (!shape_all(c, e))
+	if (!shape_all(c, !had, e))
 		return 0;
 	c->net.w = old_w;		/* leave the shapes that were right */
 	c->net.h = old_h;
 	if (had)
-		shape_all(c, &ignore);
+		shape_all(c, 0, &ignore);
 	return -1;
 }
 

@@ -1,9 +1,11 @@
-/* weights.c -- parameters in files: darknet's .weights and our safetensors checkpoints.
+/* weights.c -- parameters in files: darknet's .weights (checkpoints: weights_st.c).
  *
  * A .weights file has a header (three int32 version numbers and the images seen, 32 bits before
  * version 0.2, 64 since) and then bare floats in layer order: biases (beta with batch-norm), and
  * with batch-norm gamma, mean, variance, then the kernels as [o][i][s][s].  Nothing in it says what
- * it belongs to, so its length is compared with what the cfg wants before anything is taken. */
+ * it belongs to, so its length is compared with what the cfg wants before anything is taken.
+ *
+ * Version 0.1 is in circulation too (yolov2.weights of 203,934,260 bytes). */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,22 +13,36 @@
 
 #include "yolo.h"
 
-/* Kernels between the file's [o][i][s][s] and memory's [s][s][i][o]. */
-static void
-permute(const struct param *p, const float *from, float *to, int to_memory)
+/* Kernels between the file's [o][i][s][s] and memory's [s][s][i][o], 16 filters at a time: as many
+ * streams as a cache keeps. */
+void
+weights_permute(const struct param *p, const float *from, float *to, int to_memory)
 {
 	size_t taps = (size_t)p->s * (size_t)p->s, in = (size_t)p->i, out = (size_t)p->o;
 
-	for (size_t o = 0; o < out; o++)
-		for (size_t i = 0; i < in; i++)
-			for (size_t t = 0; t < taps; t++) {
-				size_t file = (o * in + i) * taps + t, mem = (t * in + i) * out + o;
+	for (size_t first = 0; first < out; first += 16)
+		for (size_t k = 0; k < in * taps; k++) {
+			size_t mem = (k % taps * in + k / taps) * out;
 
+			for (size_t o = first; o < out && o < first + 16; o++)
 				if (to_memory)
-					to[mem] = from[file];
+					to[mem + o] = from[o * in * taps + k];
 				else
-					to[file] = from[mem];
-			}
+					to[o * in * taps + k] = from[mem + o];
+		}
+}
+
+/* NaN, infinity or a variance below 0 in a file would come out as detections, or as none. */
+int
+weights_check(const char *path, const struct param *p, const float *v, struct err *e)
+{
+	static const char *const names[] = { "weights", "biases", "scales", "means", "variances" };
+
+	for (size_t i = 0; i < p->n; i++)
+		if (!isfinite(v[i]) || (p->kind == P_VAR && v[i] < 0))
+			return err_set(e, "%s: layer %d: %s[%zu] is %g", path, p->layer, names[p->kind],
+			    i, v[i]);
+	return 0;
 }
 
 static float *
@@ -84,36 +100,34 @@ read_header(struct darknet *d, const char *path, struct err *e)
 	return 0;
 }
 
+/* Does this load of the file take the parameter?  dontload skips nothing in the file: darknet's
+ * such layers have no numbers there at all, nor have the statistics of dontloadscales. */
 static int
-check_finite(const char *path, const struct param *p, const float *v, struct err *e)
+in_file(const struct cfg *c, const struct param *p)
 {
-	static const char *const names[] = { "weights", "biases", "scales", "means", "variances" };
+	const struct layer *l = &c->l[p->layer];
 
-	for (size_t i = 0; i < p->n; i++)
-		if (!isfinite(v[i]))
-			return err_set(e, "%s: layer %d: %s[%zu] is not a finite number", path, p->layer,
-			    names[p->kind], i);
-	return 0;
+	return !l->dontload && !(l->dontloadscales && p->kind >= P_GAMMA);
 }
 
 static int
-take_layer(const char *path, const struct params *par, const struct weights *w, int layer,
-    const unsigned char **at, struct err *e)
+take_layer(const char *path, const struct cfg *c, const struct params *par,
+    const struct weights *w, int layer, const unsigned char **at, struct err *e)
 {
 	for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
 		const struct param *p = params_find(par, layer, order[k]);
 		float *to, *tmp;
 		int bad;
 
-		if (!p)
+		if (!p || !in_file(c, p))
 			continue;
 		to = place_of(w, p);
 		tmp = (float *)xmalloc(p->n * sizeof *tmp);
 		memcpy(tmp, *at, p->n * sizeof *tmp);
 		*at += p->n * sizeof *tmp;
-		bad = check_finite(path, p, tmp, e);
+		bad = weights_check(path, p, tmp, e);
 		if (!bad && p->kind == P_WEIGHT)
-			permute(p, tmp, to, 1);
+			weights_permute(p, tmp, to, 1);
 		else if (!bad)
 			memcpy(to, tmp, p->n * sizeof *to);
 		free(tmp);
@@ -123,25 +137,50 @@ take_layer(const char *path, const struct params *par, const struct weights *w, 
 	return 0;
 }
 
-/* How many layers the file's floats cover: a whole file, or one cut at a layer's end. */
-static int
-layers_covered(const char *path, const struct cfg *c, size_t bytes, int cutoff, struct err *e)
+/* Bytes of numbers of the first n layers. */
+static size_t
+bytes_of(const struct cfg *c, const struct params *par, int n)
 {
-	size_t want = 0, all = 0;
-	int n = cutoff < 0 || cutoff > c->nl ? c->nl : cutoff;
+	size_t bytes = 0;
 
-	for (int i = 0; i < c->nl; i++) {
-		all += 4 * (size_t)cfg_floats(c, i);
-		if (i < n)
-			want = all;
+	for (int i = 0; i < par->np; i++)
+		if (par->p[i].layer < n && in_file(c, &par->p[i]))
+			bytes += par->p[i].n * sizeof(float);
+	return bytes;
+}
+
+/* A file that ends where a layer ends looks like one of darknet's `partial`. */
+static int
+partial_at(const struct cfg *c, const struct params *par, size_t bytes)
+{
+	for (int n = c->nl; n > 0; n--)
+		if (bytes && bytes_of(c, par, n) == bytes && bytes_of(c, par, n - 1) < bytes) {
+			while (n < c->nl && bytes_of(c, par, n + 1) == bytes)
+				n++;
+			return n;
+		}
+	return 0;
+}
+
+/* The first n layers must be there; what is too much is said. */
+static int
+check_length(const char *path, const struct cfg *c, const struct params *par, size_t bytes, int n,
+    struct err *e)
+{
+	size_t want = bytes_of(c, par, n), all = bytes_of(c, par, c->nl);
+	int part;
+
+	if (bytes < want) {
+		if (n == c->nl && (part = partial_at(c, par, bytes)))
+			return err_set(e, "%s: %zu bytes of numbers, %s wants %zu: the first %d layers "
+			    "(-O cutoff=%d loads those)", path, bytes, c->path, want, part, part);
+		return err_set(e, "%s: cut short: %zu bytes of numbers, %s wants %zu", path, bytes,
+		    c->path, want);
 	}
-	if (bytes < want)
-		return err_set(e, "%s: cut short: %zu bytes of numbers, %s wants %zu (-O cutoff=N loads the "
-		    "first N layers of a partial file)", path, bytes, c->path, want);
-	if (bytes > all || bytes % 4)
-		warn("%s: %zu bytes of numbers, %s wants %zu: the rest is not used; do they belong together?",
-		    path, bytes, c->path, all);
-	return n;
+	if (bytes > all)
+		warn("%s: %zu numbers, %s wants %zu: the rest is not used; do they belong together?",
+		    path, bytes / 4, c->path, all / 4);
+	return 0;
 }
 
 static int
@@ -149,21 +188,20 @@ load_darknet(const char *path, const unsigned char *b, size_t len, const struct 
     const struct params *par, struct weights *w, int cutoff, struct err *e)
 {
 	struct darknet d = { b, len, 0, 0 };
+	int n = cutoff < 0 || cutoff > c->nl ? c->nl : cutoff;
 	const unsigned char *at;
-	int n;
 
-	if (read_header(&d, path, e) ||
-	    (n = layers_covered(path, c, len - d.header, cutoff, e)) < 0)
+	if (read_header(&d, path, e) || check_length(path, c, par, len - d.header, n, e))
 		return -1;
 	at = b + d.header;
 	for (int i = 0; i < n; i++)
-		if (!c->l[i].dontload && take_layer(path, par, w, i, &at, e))
+		if (take_layer(path, c, par, w, i, &at, e))
 			return -1;
 	w->seen = cutoff < 0 ? d.seen : 0;
 	return 0;
 }
 
-static int
+static void
 put_layer(FILE *f, const struct params *par, const struct weights *w, int layer)
 {
 	for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
@@ -177,11 +215,10 @@ put_layer(FILE *f, const struct params *par, const struct weights *w, int layer)
 			continue;
 		}
 		tmp = (float *)xmalloc(p->n * sizeof *tmp);
-		permute(p, place_of(w, p), tmp, 0);
+		weights_permute(p, place_of(w, p), tmp, 0);
 		fwrite(tmp, sizeof *tmp, p->n, f);
 		free(tmp);
 	}
-	return ferror(f);
 }
 
 int
@@ -198,140 +235,22 @@ weights_save_darknet(const char *path, const struct cfg *c, const struct params 
 	if (out_open(&o, path, e))
 		return -1;
 	fwrite(head, 1, sizeof head, o.f);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n && !ferror(o.f); i++)
 		put_layer(o.f, par, w, i);
 	return out_commit(&o, e);
 }
 
-/* ---- safetensors -------------------------------------------------------------------------- */
-
-static const char *const kinds[] = { [P_WEIGHT] = "weight", [P_BIAS] = "bias", [P_GAMMA] = "gamma",
-	[P_MEAN] = "mean", [P_VAR] = "var" };
-
-/* Buffers of a checkpoint: prefix, trained parameters, statistics. */
-struct set { const char *prefix; float **train, **stat; };
-
+/* What kind of file, from its first bytes: safetensors begin with a length and "{". */
 static int
-sets_of(struct weights *w, struct set s[4])
+is_safetensors(const char *path)
 {
-	s[0] = (struct set){ "", &w->train, &w->stat };
-	s[1] = (struct set){ "momentum.", &w->mom, NULL };
-	s[2] = (struct set){ "momentum2.", &w->mom2, NULL };
-	s[3] = (struct set){ "ema.", &w->ema, &w->ema_stat };
-	return 4;
-}
+	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : NULL;
+	unsigned char b[9] = "";
+	int yes = f && fread(b, 1, sizeof b, f) == sizeof b && b[8] == '{' && !b[7] && !b[6];
 
-static int
-is_stat(const struct param *p)
-{
-	return p->kind == P_MEAN || p->kind == P_VAR;
-}
-
-/* Where the tensor of this set and parameter lies; NULL: not part of the set. */
-static float *
-member(const struct set *s, const struct param *p)
-{
-	float **base = is_stat(p) ? s->stat : s->train;
-
-	return base && *base ? *base + p->off : NULL;
-}
-
-static struct st_tensor
-describe(const struct set *s, const struct param *p, const float *v)
-{
-	struct st_tensor t = { .name = xasprintf("%slayer.%d.%s", s->prefix, p->layer, kinds[p->kind]),
-		.type = ST_F32, .ndim = 1, .dim = { p->n }, .n = p->n };
-	float *copy = (float *)xmalloc(p->n * sizeof *copy);
-
-	if (p->kind == P_WEIGHT) {
-		size_t dim[4] = { (size_t)p->o, (size_t)p->i, (size_t)p->s, (size_t)p->s };
-
-		t.ndim = 4;
-		memcpy(t.dim, dim, sizeof dim);
-		permute(p, v, copy, 0);
-	} else
-		memcpy(copy, v, p->n * sizeof *copy);
-	t.data = copy;
-	return t;
-}
-
-int
-weights_save(const char *path, const struct cfg *c, const struct params *par,
-    const struct weights *weights, char *const *key, char *const *value, int nmeta, struct err *e)
-{
-	struct weights w = *weights;
-	struct set sets[4];
-	struct st_tensor *t;
-	int n = 0, bad, nsets = sets_of(&w, sets);
-
-	(void)c;
-	t = (struct st_tensor *)xcalloc((size_t)(nsets * par->np) + 1, sizeof *t);
-	for (int s = 0; s < nsets; s++)
-		for (int i = 0; i < par->np; i++) {
-			float *v = member(&sets[s], &par->p[i]);
-
-			if (v)
-				t[n++] = describe(&sets[s], &par->p[i], v);
-		}
-	bad = st_write(path, t, n, key, value, nmeta, e);
-	for (int i = 0; i < n; i++) {
-		free(t[i].name);
-		free((void *)t[i].data);
-	}
-	free(t);
-	return bad;
-}
-
-static int
-take_tensor(const char *path, const struct st_tensor *t, const struct param *p, float *to,
-    struct err *e)
-{
-	float *tmp;
-	int bad;
-
-	if (t->type != ST_F32 || t->n != p->n || (p->kind == P_WEIGHT && (t->ndim != 4 ||
-	    t->dim[0] != (size_t)p->o || t->dim[1] != (size_t)p->i || t->dim[2] != (size_t)p->s)))
-		return err_set(e, "%s: tensor %s: %zu numbers, the cfg wants %zu%s", path, t->name, t->n, p->n,
-		    t->type != ST_F32 ? " of type F32" : "");
-	tmp = (float *)xmalloc(p->n * sizeof *tmp);
-	memcpy(tmp, t->data, p->n * sizeof *tmp);
-	bad = check_finite(path, p, tmp, e);
-	if (!bad && p->kind == P_WEIGHT)
-		permute(p, tmp, to, 1);
-	else if (!bad)
-		memcpy(to, tmp, p->n * sizeof *to);
-	free(tmp);
-	return bad;
-}
-
-static int
-load_safetensors(const char *path, const struct cfg *c, const struct params *par,
-    struct weights *w, int cutoff, struct err *e)
-{
-	struct st *st = st_open(path, e);
-	struct set sets[4];
-	int bad = !st, nsets = sets_of(w, sets);
-
-	for (int s = 0; s < nsets && !bad; s++)
-		for (int i = 0; i < par->np && !bad; i++) {
-			const struct param *p = &par->p[i];
-			float **base = is_stat(p) ? sets[s].stat : sets[s].train;
-			char *name = xasprintf("%slayer.%d.%s", sets[s].prefix, p->layer, kinds[p->kind]);
-			const struct st_tensor *t = st_find(st, name);
-
-			if (t && base && (cutoff < 0 || p->layer < cutoff)) {
-				if (!*base)
-					*base = (float *)xcalloc((is_stat(p) ? par->nstat : par->ntrain) + 1,
-					    sizeof **base);
-				bad = take_tensor(path, t, p, *base + p->off, e);
-			} else if (!t && !s && (cutoff < 0 || p->layer < cutoff))
-				bad = err_set(e, "%s: no tensor %s, which %s wants", path, name, c->path);
-			free(name);
-		}
-	if (!bad && st_meta(st, "step") && st_meta(st, "batch"))
-		w->seen = strtoull(st_meta(st, "step"), NULL, 10) * strtoull(st_meta(st, "batch"), NULL, 10);
-	st_close(st);
-	return bad;
+	if (f)
+		fclose(f);
+	return yes;
 }
 
 int
@@ -339,15 +258,13 @@ weights_load(const char *path, const struct cfg *c, const struct params *par, st
     int cutoff, struct err *e)
 {
 	size_t len;
-	char *b = file_read(path, (size_t)1 << 36, &len, e);
+	char *b;
 	int r;
 
-	if (!b)
+	if (is_safetensors(path))
+		return weights_load_st(path, c, par, w, cutoff, e);
+	if (!(b = file_read(path, (size_t)1 << 36, &len, e)))
 		return -1;
-	if (len > 9 && b[8] == '{') {
-		free(b);
-		return load_safetensors(path, c, par, w, cutoff, e);
-	}
 	r = load_darknet(path, (unsigned char *)b, len, c, par, w, cutoff, e);
 	free(b);
 	return r;

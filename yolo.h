@@ -916,7 +916,7 @@ void schedule_size(const struct cfg_net *, enum size_rule, double random, uint64
     long steps, int *w, int *h);
 void schedule_size_max(const struct cfg_net *, enum size_rule, double random, int *w, int *h);
 
-/* ---- weights.c: parameters on the host and in files --------------------------------------- */
+/* ---- params.c, weights.c, weights_st.c: parameters on the host and in files ------------- */
 
 enum param_kind { P_WEIGHT, P_BIAS, P_GAMMA, P_MEAN, P_VAR };	/* P_BIAS: beta with batch-norm */
 struct param {
@@ -950,6 +950,11 @@ int weights_save_darknet(const char *path, const struct cfg *, const struct para
     const struct weights *, int cutoff, struct err *);
 int weights_save(const char *path, const struct cfg *, const struct params *,
     const struct weights *, char *const *key, char *const *value, int nmeta, struct err *);
+int weights_load_st(const char *path, const struct cfg *, const struct params *, struct weights *,
+    int cutoff, struct err *);
+/* Kernels between a file's [o][i][s][s] and memory's [s][s][i][o]. */
+void weights_permute(const struct param *, const float *from, float *to, int to_memory);
+int weights_check(const char *path, const struct param *, const float *, struct err *);
 
 /* ---- nccl_sync.c, sync_meet.c, sync_shm.c, sync_nccl.c: ranks ----------------------------- */
 
@@ -1319,7 +1324,8 @@ int checkpoint_read(const char *path, struct checkpoint *, struct err *);
 
 /* ---- bench*.c: the subcommands of yolo-bench ------------------------------------------------ */
 
-int bench_step(int argc, char **argv);	/* exit status */
+int bench_ops(int argc, char **argv);	/* exit status, as all of them */
+int bench_step(int argc, char **argv);
 
 /* ---- validate.c: AP in the middle of a run ------------------------------------------------- */
 

@@ -1,0 +1,48 @@
+/* yolo-bench.c -- figures: what a net costs, how near a machine comes to its own ceiling.
+ *
+ * Each subcommand has a file of its own, bench*.c, and prints a table. */
+#include <string.h>
+
+#include "yolo.h"
+
+static const struct { const char *name; int (*run)(int, char **); const char *help; } commands[] = {
+	{ "ops", bench_ops, "layers, parameters and BFLOPs of a cfg; runs nothing" },
+	{ "step", bench_step, "a training step against the machine's GEMM rate" },
+};
+enum { NCOMMANDS = sizeof commands / sizeof *commands };
+
+static int
+usage(FILE *f)
+{
+	fprintf(f, "usage: yolo-bench command [option ...]; yolo-bench command -h tells more\n");
+	for (int i = 0; i < NCOMMANDS; i++)
+		fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
+	return f == stdout ? 0 : 2;
+}
+
+static int
+version(void)
+{
+	char list[4096];
+
+	dev_list(list, sizeof list);
+	printf("yolo-bench %s\n%s", YOLO_VERSION, list);
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	prog = "yolo-bench";
+	if (argc < 2)
+		return usage(stderr);
+	if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))
+		return usage(stdout);
+	if (!strcmp(argv[1], "-V") || !strcmp(argv[1], "--version"))
+		return version();
+	for (int i = 0; i < NCOMMANDS; i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	warn("%s: no such command", argv[1]);
+	return usage(stderr);
+}
