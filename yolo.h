@@ -519,7 +519,7 @@ int pack_run(const struct pack_opts *, struct pack_result *, struct err *);
 int unpack_run(const char *dir, const char *format, char *const *shard, int n, long *pictures,
     struct err *);
 
-/* ---- augment.c, loader.c ------------------------------------------------------------------ */
+/* ---- augment.c: a decoded picture becomes a sample ---------------------------------------- */
 
 struct truth { float image, cls, x, y, w, h; };	/* image: slot in the batch; relative, centre */
 
@@ -528,21 +528,62 @@ struct augment {
 	enum aug_kind kind;
 	double jitter, hue, saturation, exposure, flip;	/* darknet: U(-j,j), factors 1..s */
 	double degrees, translate, scale, shear, mosaic;	/* ultralytics: half ranges */
-	double hsv_h, hsv_s, hsv_v;
-	enum resize_kind resize;
-	int stretch;
+	double hsv_h, hsv_s, hsv_v;	/* half ranges: hue in turns, gains of saturation and value */
+	enum resize_kind resize;	/* none only; the others read the picture once, bilinearly */
+	int stretch;			/* none only */
 };
 void augment_defaults(struct augment *, enum aug_kind);
+#define AUG_PICTURES 4
+/* The pictures that sample t is made of, as sample numbers, itself first; how many. */
+int augment_picks(const struct augment *, uint64_t seed, long t, long pick[AUG_PICTURES]);
+struct sample {			/* a decoded picture and its labels, in its pixels */
+	struct image im;
+	const struct box *box;
+	int nbox;
+};
+struct warp;
+/* Sample t from its n pictures, a function of these arguments alone: pixels into out[h][w][3],
+ * labels into truth, which has room for all the pictures' boxes; at most max of them (0: all).
+ * Crowds and difficult boxes are not trained on, nor what is cut off or shrunk to nothing.  Truths
+ * get image 0.  Returns their number. */
+int augment_sample(const struct augment *, uint64_t seed, long t, const struct sample *, int n,
+    int w, int h, int max, struct warp *, float *out, struct truth *);
+
+/* ---- warp.c: pictures into a network input ------------------------------------------------ */
+
+struct paste {		/* source x = m[0] x + m[1] y + m[2], y likewise; indices of pixels */
+	const struct image *im;
+	double m[6], lo[2], hi[2];	/* the picture is where lo <= source < hi */
+};
+struct tone { float hue, sat, val; int open; };	/* turns, factors; open: cut only at the end */
+struct canvas {
+	int w, h;
+	float grey;			/* 0..255, where no picture is */
+	int eight, halve;		/* rounded to 8 bits; fine sources are halved first */
+	int tone_all;			/* the tone changes the grey too */
+	struct tone tone;
+};
+struct warp *warp_open(void);	/* buffers, one set per thread */
+void warp_close(struct warp *);
+/* Later pictures cover earlier ones; at most AUG_PICTURES. */
+void warp_draw(struct warp *, const struct canvas *, const struct paste *, int n, float *out);
+
+/* ---- loader.c ----------------------------------------------------------------------------- */
+
 struct loader_opts {
 	uint64_t seed;
 	int batch;			/* the global batch B */
 	int rank, ranks;
-	int w, h;			/* network input */
+	int w, h;			/* network input, or the largest when size is given */
 	int threads;
 	long total;			/* samples of the whole run, 0: steps * batch (the last is whole) */
 	int in_order;			/* validation: sample t is record t, one pass */
 	int max_truth;			/* per image, 0: all */
 	struct augment aug;
+	/* Multi-scale: the input of a step, at most w h, a function of the step alone because
+	 * batches are made ahead; called by one thread at a time.  NULL: w h. */
+	void (*size)(void *arg, long step, int *w, int *h);
+	void *size_arg;
 };
 struct batch {
 	long step;			/* number of the batch, from 0 */
@@ -552,20 +593,28 @@ struct batch {
 	float *x;			/* [n][h][w][3], 0..1 */
 	struct truth *truth;
 	int ntruth;
-	long *record;			/* which record each image is */
-	struct fit *fit;		/* and how it lies in the input (in_order only) */
+	long *record;			/* which record each image is (mosaic: its first picture) */
+	struct fit *fit;		/* and how it lies in the input (augmentation none only) */
 	int *pic_w, *pic_h;
 	double wait;			/* seconds the consumer waited for it */
 };
 struct loader;
+/* The batches first_step .. first_step + steps - 1 of a run: batch i holds the samples i * B up to
+ * (i + 1) * B or total, of which rank r of R gets the n * r / R-th up to the n * (r + 1) / R-th. */
 struct loader *loader_open(struct shard *, const struct loader_opts *, long first_step, long steps,
     struct err *);
-struct batch *loader_next(struct loader *, struct err *);	/* NULL at the end (err->msg empty) */
+/* The next batch, in order; the caller may hold two at a time.  NULL at the end (err->msg empty) or
+ * for a picture that cannot be used, the same one at any number of threads: "...: record N (name):
+ * why". */
+struct batch *loader_next(struct loader *, struct err *);
 void loader_free(struct loader *, struct batch *);	/* give the slot back */
-void loader_resize(struct loader *, long from_step, int w, int h);	/* multi-scale */
-void loader_close(struct loader *);
-size_t loader_bytes(const struct loader_opts *);	/* what its ring will take */
-long loader_record(uint64_t seed, long n, long t);	/* the keyed permutation */
+void loader_close(struct loader *);	/* at any moment */
+/* The one block that its ring takes.  Each thread's file and decoded pictures, and labels beyond
+ * LOADER_TRUTH a picture, come on top. */
+#define LOADER_TRUTH 64
+size_t loader_bytes(const struct loader_opts *);
+/* The record of sample t: a keyed permutation of 0..n-1 for every epoch t / n. */
+long loader_record(uint64_t seed, long n, long t);
 
 /* ---- cpu.c, cuda.c: devices --------------------------------------------------------------- */
 

@@ -1,0 +1,450 @@
+/* loader.c -- batches of samples from a shard, made ahead by threads.
+ *
+ * The order is arithmetic.  Sample t is record permutation(seed, t / N)(t mod N), computed on the
+ * spot; batch i takes the samples from i * B on and a rank its slice of them.  So a resumed run, or
+ * one with another number of ranks, goes on with the same samples, each record comes once an epoch,
+ * and nothing is padded or dropped.
+ *
+ * Threads claim samples, not batches, from a ticket (step, index) and make them in place in a ring of
+ * batches; the consumer waits for the batch whose turn it is.  One mutex guards ticket and ring: a
+ * sample takes milliseconds, the lock a microsecond.  The ring is one block of memory; what grows
+ * with the data (a thread's buffers, labels of crowded pictures) stays when it has grown, so a run
+ * soon allocates nothing here. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fn.h"
+
+enum { EMPTY, FILLING, READY, HELD };
+
+struct truths { struct truth *v; size_t cap; int n; struct truth *first; };
+struct slot {			/* a batch of the ring; batch comes first: loader_free casts */
+	struct batch batch;
+	int state, claimed, left;	/* left: samples not done yet */
+	struct truths *of;		/* per image */
+	struct truths all;
+	int bad;			/* the first image that failed, -1 */
+	struct err err;
+};
+struct worker {
+	struct loader *l;
+	pthread_t thread;
+	struct warp *warp;
+	unsigned char *buf;		/* the file of a picture */
+	size_t cap;
+	struct truth *truth;		/* a sample's labels before they are counted */
+	size_t truth_cap;
+};
+struct loader {
+	struct shard *shard;
+	struct loader_opts o;
+	long n, total, end;		/* records; samples of the run; the step after the last */
+	long ticket, next;		/* step being claimed; step the consumer wants */
+	int depth, stop, held;
+	struct slot *slot;
+	void *ring;
+	struct worker *worker;
+	int nworker;
+	pthread_mutex_t lock;
+	pthread_cond_t work, done;
+};
+
+/* ---- the order ---------------------------------------------------------------------------- */
+
+static uint64_t
+mix(uint64_t x)			/* every bit of x matters to every bit of the result */
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* A Feistel network permutes the numbers of `bits` bits; what falls outside 0..n-1 is sent through
+ * again until it falls inside, which keeps it a permutation.  Never fewer than six bits: small
+ * networks know too few permutations. */
+long
+loader_record(uint64_t seed, long n, long t)
+{
+	uint64_t key = mix(seed + mix(0x9e3779b97f4a7c15u * (uint64_t)(t / n + 1)));
+	uint64_t x = (uint64_t)(t % n);
+	int bits = 6, low, high;
+
+	while (bits < 62 && (uint64_t)1 << bits < (uint64_t)n)
+		bits++;
+	low = bits / 2;
+	high = bits - low;
+	do {
+		uint64_t l = x >> low, r = x & (((uint64_t)1 << low) - 1);
+
+		for (int round = 0; round < 8; round += 2) {	/* the halves take turns */
+			l ^= mix(key + r * 0xd1342543de82ef95u + (uint64_t)round) & (((uint64_t)1 << high) - 1);
+			r ^= mix(key + l * 0xd1342543de82ef95u + (uint64_t)round + 1) &
+			    (((uint64_t)1 << low) - 1);
+		}
+		x = l << low | r;
+	} while (x >= (uint64_t)n);
+	return (long)x;
+}
+
+/* ---- the ring's memory -------------------------------------------------------------------- */
+
+static int
+most(const struct loader_opts *o)	/* images of a rank's slice */
+{
+	return (o->batch + o->ranks - 1) / o->ranks;
+}
+
+/* A batch in use, one ready, and as many as let every thread work two samples ahead. */
+static int
+depth(const struct loader_opts *o)
+{
+	return 2 + (2 * o->threads + most(o) - 1) / most(o);
+}
+
+/* The next n items of a block, at a multiple of 64; base NULL: only count. */
+static void *
+take(unsigned char *base, size_t *at, size_t n, size_t size)
+{
+	void *p = base ? base + *at : NULL;
+
+	*at += (n * size + 63) / 64 * 64;
+	return p;
+}
+
+static size_t
+lay_out(const struct loader_opts *o, unsigned char *base, struct slot **ring)
+{
+	size_t at = 0, n = (size_t)most(o), d = (size_t)depth(o);
+	struct slot *s = (struct slot *)take(base, &at, d, sizeof *s), none;
+
+	if (base)
+		*ring = s;
+	for (size_t i = 0; i < d; i++) {
+		struct slot *k = base ? &s[i] : &none;
+		struct truth *room;
+
+		k->batch.x = (float *)take(base, &at, n * (size_t)o->w * (size_t)o->h * 3, sizeof(float));
+		k->batch.record = (long *)take(base, &at, n, sizeof(long));
+		k->batch.fit = (struct fit *)take(base, &at, n, sizeof(struct fit));
+		k->batch.pic_w = (int *)take(base, &at, n, sizeof(int));
+		k->batch.pic_h = (int *)take(base, &at, n, sizeof(int));
+		k->of = (struct truths *)take(base, &at, n, sizeof *k->of);
+		room = (struct truth *)take(base, &at, 2 * n * LOADER_TRUTH, sizeof *room);
+		if (!base)
+			continue;
+		for (size_t b = 0; b <= n; b++) {	/* the last one: all of the batch */
+			struct truths *t = b < n ? &k->of[b] : &k->all;
+
+			t->first = t->v = room + b * LOADER_TRUTH;
+			t->cap = b < n ? LOADER_TRUTH : n * LOADER_TRUTH;
+			t->n = 0;
+		}
+	}
+	return at;
+}
+
+size_t
+loader_bytes(const struct loader_opts *o)
+{
+	return lay_out(o, NULL, NULL);
+}
+
+/* Room for n; the block's own room is left behind when it is too small. */
+static void
+truths_room(struct truths *t, size_t n)
+{
+	if (n <= t->cap)
+		return;
+	n += n / 2;
+	t->v = (struct truth *)xrealloc(t->v == t->first ? NULL : t->v, n * sizeof *t->v);
+	t->cap = n;
+}
+
+static void
+truths_free(struct truths *t)
+{
+	if (t->v != t->first)
+		free(t->v);
+}
+
+/* ---- one sample --------------------------------------------------------------------------- */
+
+static int
+decode(struct worker *k, long record, struct sample *s, struct record *r, struct err *e)
+{
+	struct err why;
+
+	s->im.px = NULL;
+	if (shard_read(k->l->shard, record, r, &k->buf, &k->cap, e))
+		return -1;
+	if (image_decode(r->bytes, r->nbytes, &s->im, &why))
+		return err_set(e, "%s: record %ld (%s): %s", shard_path(k->l->shard), record, r->name, why.msg);
+	if (s->im.w != r->w || s->im.h != r->h)
+		return err_set(e, "%s: record %ld (%s): the picture is %dx%d, its labels are for %dx%d",
+		    shard_path(k->l->shard), record, r->name, s->im.w, s->im.h, r->w, r->h);
+	s->box = r->box;
+	s->nbox = r->nbox;
+	return 0;
+}
+
+static int
+make(struct worker *k, struct slot *s, int i, struct err *e)
+{
+	const struct loader *l = k->l;
+	struct batch *b = &s->batch;
+	long t = b->t0 + i, pick[AUG_PICTURES] = { t };
+	int n = augment_picks(&l->o.aug, l->o.seed, t, pick), bad = 0, boxes = 0, done = 0;
+	struct sample in[AUG_PICTURES];
+	struct record r;
+
+	for (; done < n && !bad; done++) {
+		long rec = l->o.in_order ? pick[done] : loader_record(l->o.seed, l->n, pick[done]);
+
+		if (!done)
+			b->record[i] = rec;
+		bad = decode(k, rec, &in[done], &r, e);
+		boxes += bad ? 0 : r.nbox;
+	}
+	if (!bad) {
+		k->truth = (struct truth *)xgrow(k->truth, &k->truth_cap, (size_t)boxes + 1,
+		    sizeof *k->truth);
+		boxes = augment_sample(&l->o.aug, l->o.seed, t, in, n, b->w, b->h, l->o.max_truth, k->warp,
+		    b->x + (size_t)i * (size_t)b->w * (size_t)b->h * 3, k->truth);
+		truths_room(&s->of[i], (size_t)boxes);
+		memcpy(s->of[i].v, k->truth, (size_t)boxes * sizeof *k->truth);
+		s->of[i].n = boxes;
+		b->pic_w[i] = in[0].im.w;
+		b->pic_h[i] = in[0].im.h;
+		b->fit[i] = l->o.aug.stretch ? fit_stretch(in[0].im.w, in[0].im.h, b->w, b->h) :
+		    fit_letterbox(in[0].im.w, in[0].im.h, b->w, b->h);
+	}
+	while (done-- > 0)
+		image_free(&in[done].im);
+	return bad;
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+static void
+begin(struct loader *l, struct slot *s, long step)
+{
+	struct batch *b = &s->batch;
+	long t = step * l->o.batch, n = l->total - t < l->o.batch ? l->total - t : l->o.batch;
+	long lo = n * l->o.rank / l->o.ranks, hi = n * (l->o.rank + 1) / l->o.ranks;
+
+	b->step = step;
+	b->t0 = t + lo;
+	b->n = (int)(hi - lo);
+	b->n_global = (int)n;
+	b->w = l->o.w;
+	b->h = l->o.h;
+	if (l->o.size)
+		l->o.size(l->o.size_arg, step, &b->w, &b->h);
+	s->bad = -1;
+	s->claimed = 0;
+	s->left = b->n;
+	s->state = b->n ? FILLING : READY;
+}
+
+/* The next sample to make, with the lock held; NULL: none now. */
+static struct slot *
+claim(struct loader *l, int *index)
+{
+	while (l->ticket < l->end) {
+		struct slot *s = &l->slot[l->ticket % l->depth];
+
+		if (s->state == EMPTY) {
+			begin(l, s, l->ticket);
+			if (s->state == READY)	/* an empty slice of a short batch */
+				pthread_cond_signal(&l->done);
+		}
+		if (s->batch.step != l->ticket)
+			return NULL;		/* the ring is full */
+		if (s->claimed < s->batch.n) {
+			*index = s->claimed++;
+			return s;
+		}
+		l->ticket++;
+	}
+	return NULL;
+}
+
+static void *
+run(void *arg)
+{
+	struct worker *k = (struct worker *)arg;
+	struct loader *l = k->l;
+	struct err why;
+
+	pthread_mutex_lock(&l->lock);
+	while (!l->stop) {
+		int i, bad;
+		struct slot *s = claim(l, &i);
+
+		if (!s) {
+			pthread_cond_wait(&l->work, &l->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&l->lock);
+		bad = make(k, s, i, &why);
+		pthread_mutex_lock(&l->lock);
+		if (bad && (s->bad < 0 || i < s->bad)) {
+			s->bad = i;
+			s->err = why;
+		}
+		if (!--s->left) {
+			s->state = READY;
+			pthread_cond_signal(&l->done);
+		}
+	}
+	pthread_mutex_unlock(&l->lock);
+	return NULL;
+}
+
+static int
+check(const struct loader_opts *o, struct shard *sh, long first, long steps, struct err *e)
+{
+	if (shard_count(sh) < 1)
+		return err_set(e, "%s: it holds no pictures", shard_path(sh));
+	if (o->batch < 1 || o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks || o->w < 1 || o->h < 1 ||
+	    o->threads < 1 || first < 0 || steps < 0)
+		return err_set(e, "loader: batch %d, rank %d of %d, input %dx%d, %d threads, step %ld + %ld: "
+		    "want positive numbers", o->batch, o->rank, o->ranks, o->w, o->h, o->threads, first, steps);
+	return 0;
+}
+
+struct loader *
+loader_open(struct shard *sh, const struct loader_opts *o, long first, long steps, struct err *e)
+{
+	struct loader *l;
+	long batches;
+
+	if (check(o, sh, first, steps, e))
+		return NULL;
+	l = (struct loader *)xcalloc(1, sizeof *l);
+	l->shard = sh;
+	l->o = *o;
+	if (o->in_order)
+		l->o.aug.kind = AUG_NONE;
+	l->n = shard_count(sh);
+	l->total = o->in_order ? l->n : o->total > 0 ? o->total : (first + steps) * o->batch;
+	batches = (l->total + o->batch - 1) / o->batch;
+	l->end = first + steps < batches ? first + steps : batches;
+	l->ticket = l->next = first;
+	l->depth = depth(o);
+	if (posix_memalign(&l->ring, 64, loader_bytes(o)))
+		die(1, "out of memory: %zu bytes for batches of the loader", loader_bytes(o));
+	lay_out(o, (unsigned char *)l->ring, &l->slot);
+	for (int i = 0; i < l->depth; i++) {
+		l->slot[i].state = EMPTY;
+		l->slot[i].batch.step = -1;
+	}
+	pthread_mutex_init(&l->lock, NULL);
+	pthread_cond_init(&l->work, NULL);
+	pthread_cond_init(&l->done, NULL);
+	l->worker = (struct worker *)xcalloc((size_t)o->threads, sizeof *l->worker);
+	for (; l->nworker < o->threads; l->nworker++) {
+		struct worker *k = &l->worker[l->nworker];
+
+		k->l = l;
+		k->warp = warp_open();
+		if (pthread_create(&k->thread, NULL, run, k)) {
+			warp_close(k->warp);
+			err_set(e, "loader: the system gives %d threads of %d", l->nworker, o->threads);
+			loader_close(l);
+			return NULL;
+		}
+	}
+	return l;
+}
+
+void
+loader_close(struct loader *l)
+{
+	if (!l)
+		return;
+	pthread_mutex_lock(&l->lock);
+	l->stop = 1;
+	pthread_cond_broadcast(&l->work);
+	pthread_mutex_unlock(&l->lock);
+	for (int i = 0; i < l->nworker; i++) {
+		struct worker *k = &l->worker[i];
+
+		pthread_join(k->thread, NULL);
+		warp_close(k->warp);
+		free(k->buf);
+		free(k->truth);
+	}
+	for (int i = 0; i < l->depth; i++) {
+		for (int b = 0; b < most(&l->o); b++)
+			truths_free(&l->slot[i].of[b]);
+		truths_free(&l->slot[i].all);
+	}
+	pthread_cond_destroy(&l->work);
+	pthread_cond_destroy(&l->done);
+	pthread_mutex_destroy(&l->lock);
+	free(l->worker);
+	free(l->ring);
+	free(l);
+}
+
+/* ---- the consumer ------------------------------------------------------------------------- */
+
+static void
+gather(struct slot *s)		/* the labels of all images, in order */
+{
+	size_t n = 0;
+
+	for (int i = 0; i < s->batch.n; i++)
+		n += (size_t)s->of[i].n;
+	truths_room(&s->all, n);
+	s->all.n = 0;
+	for (int i = 0; i < s->batch.n; i++)
+		for (int k = 0; k < s->of[i].n; k++) {
+			s->all.v[s->all.n] = s->of[i].v[k];
+			s->all.v[s->all.n++].image = (float)i;
+		}
+	s->batch.truth = s->all.v;
+	s->batch.ntruth = s->all.n;
+}
+
+struct batch *
+loader_next(struct loader *l, struct err *e)
+{
+	struct slot *s = &l->slot[l->next % l->depth];
+	double from = now();
+
+	e->msg[0] = 0;
+	if (l->next >= l->end)
+		return NULL;
+	if (l->held == l->depth) {
+		err_set(e, "loader: all %d batches are held", l->depth);
+		return NULL;
+	}
+	pthread_mutex_lock(&l->lock);
+	while (s->state != READY || s->batch.step != l->next)
+		pthread_cond_wait(&l->done, &l->lock);
+	if (s->bad >= 0)
+		*e = s->err;
+	else
+		s->state = HELD;
+	pthread_mutex_unlock(&l->lock);
+	if (s->bad >= 0)
+		return NULL;
+	gather(s);
+	s->batch.wait = now() - from;
+	l->next++;
+	l->held++;
+	return &s->batch;
+}
+
+void
+loader_free(struct loader *l, struct batch *b)
+{
+	pthread_mutex_lock(&l->lock);
+	((struct slot *)b)->state = EMPTY;
+	l->held--;
+	pthread_cond_broadcast(&l->work);
+	pthread_mutex_unlock(&l->lock);
+}
