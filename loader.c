@@ -19,7 +19,7 @@
 enum { EMPTY, FILLING, READY, HELD };
 
 struct truths { struct truth *v; size_t cap; int n; struct truth *first; };
-struct slot {			/* a batch of the ring; batch comes first: loader_free casts */
+struct berth {			/* a batch of the ring; batch comes first: loader_free casts */
 	struct batch batch;
 	int state, claimed, left;	/* left: samples not done yet */
 	struct truths *of;		/* per image */
@@ -42,7 +42,7 @@ struct loader {
 	long n, total, end;		/* records; samples of the run; the step after the last */
 	long ticket, next;		/* step being claimed; step the consumer wants */
 	int depth, stop, held;
-	struct slot *slot;
+	struct berth *slot;
 	void *ring;
 	struct worker *worker;
 	int nworker;
@@ -113,15 +113,15 @@ take(unsigned char *base, size_t *at, size_t n, size_t size)
 }
 
 static size_t
-lay_out(const struct loader_opts *o, unsigned char *base, struct slot **ring)
+lay_out(const struct loader_opts *o, unsigned char *base, struct berth **ring)
 {
 	size_t at = 0, n = (size_t)most(o), d = (size_t)depth(o);
-	struct slot *s = (struct slot *)take(base, &at, d, sizeof *s), none;
+	struct berth *s = (struct berth *)take(base, &at, d, sizeof *s), none;
 
 	if (base)
 		*ring = s;
 	for (size_t i = 0; i < d; i++) {
-		struct slot *k = base ? &s[i] : &none;
+		struct berth *k = base ? &s[i] : &none;
 		struct truth *room;
 
 		k->batch.x = (float *)take(base, &at, n * (size_t)o->w * (size_t)o->h * 3, sizeof(float));
@@ -179,17 +179,17 @@ decode(struct worker *k, long record, struct sample *s, struct record *r, struct
 	if (shard_read(k->l->shard, record, r, &k->buf, &k->cap, e))
 		return -1;
 	if (image_decode(r->bytes, r->nbytes, &s->im, &why))
-		return err_set(e, "%s: record %ld (%s): %s", shard_path(k->l->shard), record, r->name, why.msg);
+		return err_set(e, "%s: record %ld (%s): %s", shard_path(k->l->shard, record), record, r->name, why.msg);
 	if (s->im.w != r->w || s->im.h != r->h)
 		return err_set(e, "%s: record %ld (%s): the picture is %dx%d, its labels are for %dx%d",
-		    shard_path(k->l->shard), record, r->name, s->im.w, s->im.h, r->w, r->h);
+		    shard_path(k->l->shard, record), record, r->name, s->im.w, s->im.h, r->w, r->h);
 	s->box = r->box;
 	s->nbox = r->nbox;
 	return 0;
 }
 
 static int
-make(struct worker *k, struct slot *s, int i, struct err *e)
+make(struct worker *k, struct berth *s, int i, struct err *e)
 {
 	const struct loader *l = k->l;
 	struct batch *b = &s->batch;
@@ -227,7 +227,7 @@ make(struct worker *k, struct slot *s, int i, struct err *e)
 /* ---- threads ------------------------------------------------------------------------------ */
 
 static void
-begin(struct loader *l, struct slot *s, long step)
+begin(struct loader *l, struct berth *s, long step)
 {
 	struct batch *b = &s->batch;
 	long t = step * l->o.batch, n = l->total - t < l->o.batch ? l->total - t : l->o.batch;
@@ -248,11 +248,11 @@ begin(struct loader *l, struct slot *s, long step)
 }
 
 /* The next sample to make, with the lock held; NULL: none now. */
-static struct slot *
+static struct berth *
 claim(struct loader *l, int *index)
 {
 	while (l->ticket < l->end) {
-		struct slot *s = &l->slot[l->ticket % l->depth];
+		struct berth *s = &l->slot[l->ticket % l->depth];
 
 		if (s->state == EMPTY) {
 			begin(l, s, l->ticket);
@@ -280,7 +280,7 @@ run(void *arg)
 	pthread_mutex_lock(&l->lock);
 	while (!l->stop) {
 		int i, bad;
-		struct slot *s = claim(l, &i);
+		struct berth *s = claim(l, &i);
 
 		if (!s) {
 			pthread_cond_wait(&l->work, &l->lock);
@@ -306,7 +306,7 @@ static int
 check(const struct loader_opts *o, struct shard *sh, long first, long steps, struct err *e)
 {
 	if (shard_count(sh) < 1)
-		return err_set(e, "%s: it holds no pictures", shard_path(sh));
+		return err_set(e, "%s: it holds no pictures", shard_path(sh, 0));
 	if (o->batch < 1 || o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks || o->w < 1 || o->h < 1 ||
 	    o->threads < 1 || first < 0 || steps < 0)
 		return err_set(e, "loader: batch %d, rank %d of %d, input %dx%d, %d threads, step %ld + %ld: "
@@ -392,7 +392,7 @@ loader_close(struct loader *l)
 /* ---- the consumer ------------------------------------------------------------------------- */
 
 static void
-gather(struct slot *s)		/* the labels of all images, in order */
+gather(struct berth *s)		/* the labels of all images, in order */
 {
 	size_t n = 0;
 
@@ -412,7 +412,7 @@ gather(struct slot *s)		/* the labels of all images, in order */
 struct batch *
 loader_next(struct loader *l, struct err *e)
 {
-	struct slot *s = &l->slot[l->next % l->depth];
+	struct berth *s = &l->slot[l->next % l->depth];
 	double from = now();
 
 	e->msg[0] = 0;
@@ -443,7 +443,7 @@ void
 loader_free(struct loader *l, struct batch *b)
 {
 	pthread_mutex_lock(&l->lock);
-	((struct slot *)b)->state = EMPTY;
+	((struct berth *)b)->state = EMPTY;
 	l->held--;
 	pthread_cond_broadcast(&l->work);
 	pthread_mutex_unlock(&l->lock);

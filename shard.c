@@ -324,6 +324,14 @@ member_of(const struct shard *s, long n, const struct shard_entry **entry)
 	return &s->m[lo];
 }
 
+const char *
+shard_path(const struct shard *s, long n)
+{
+	const struct shard_entry *en;
+
+	return n >= 0 && n < shard_count(s) ? member_of(s, n, &en)->path : s->m[0].path;
+}
+
 int
 shard_labels(struct shard *s, long n, struct record *r, struct err *e)
 {

@@ -440,6 +440,7 @@ int shard_read(struct shard *, long n, struct record *, unsigned char **buf, siz
 int shard_labels(struct shard *, long n, struct record *, struct err *);	/* no image bytes */
 int shard_check(const char *path, long *records, struct err *);	/* every checksum */
 const char *shard_uuid(const struct shard *);	/* 32 hex digits */
+const char *shard_path(const struct shard *, long n);	/* the file that holds record n */
 /* Path "-": a stream on stdout.  options: text kept in the file (what changed the bytes). */
 struct shard_writer;
 struct shard_writer *shard_create(const char *path, char *const *class_name,
