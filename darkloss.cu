@@ -8,8 +8,6 @@
  * the truths in order.  Step 3 divides boxes by the number of classes.  Only objectness can differ
  * from 0 outside of step 2's cells, unless truth_thresh is below 1, so the closing pass touches one
  * number of a cell, and all of them only then. */
-#include <stdlib.h>
-
 #include "dev.h"
 #include "fn.h"
 
@@ -386,35 +384,15 @@ rules(const struct loss *s, int h)
 	return p;
 }
 
-/* max(counts) / count, counts below 1 raised to 1, limited to max_delta. */
-static void
-put_multipliers(struct dev *d, const struct loss *s, int h, const struct loss_area *a, float *host,
-    struct dark *p)
-{
-	const struct def_yolo *y = s->head[h].yolo;
-	double top = 1;
-
-	if (!p->counters)
-		return;
-	for (int i = 0; i < s->classes; i++)
-		top = y->counter[i] > top ? y->counter[i] : top;
-	for (int i = 0; i < s->classes; i++) {
-		double m = top / (y->counter[i] > 1 ? y->counter[i] : 1);
-
-		host[i] = (float)(m < p->max_delta ? m : p->max_delta);
-	}
-	d->ops->put(d, a->mult, host, (size_t)s->classes * sizeof *host);
-	p->mult = a->mult;
-}
-
 enum { SUMS = LOSS_PARTS + 4 };		/* of a head */
 
 static void
 run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
-    const struct targets *t, int lists, struct dark p, struct loss_sums *sums)
+    struct loss_sums *sums)
 {
-	int groups = t->group[h + 1] - t->group[h];
-	const int *first = a->first + t->group[h];
+	int groups = a->group[h + 1] - a->group[h];
+	const int *first = a->first + a->group[h];
+	struct dark p = rules(s, h);
 	double *part, *chunk;
 	struct head_view v;
 
@@ -427,10 +405,12 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
 	for (int k = 1; k < 4; k++)
 		loss_sums_add(sums, LOSS_CHUNKS);
 	if (s->head[h].region) {
-		BACKEND(region_head)(d, s, h, groups, first, lists, a, part, chunk);
+		BACKEND(region_head)(d, s, h, a, part, chunk);
 		return;
 	}
-	RUN(d, ignore_k, v.n * v.h * v.w * v.a, v, p, lists, a->start, a->edge, s->head[h].state);
+	p.mult = p.counters ? a->mult[h] : NULL;
+	RUN(d, ignore_k, v.n * v.h * v.w * v.a, v, p, a->lists[h], a->start[h], a->edge[h],
+	    s->head[h].state);
 	RUN(d, assign_k, groups, v, p, groups, first, a->row, part);
 	RUNROWS(d, close_k, LOSS_CHUNKS, v, p, chunk);
 }
@@ -460,27 +440,16 @@ static void
 run(struct dev *d, const struct loss *s, const struct truth *truth, int ntruth,
     double term[][LOSS_TERMS], void *ws)
 {
-	float *mult = (float *)xmalloc(((size_t)s->classes + 1) * sizeof *mult);
 	struct loss_sums sums = { 0, { 0 }, { 0 }, 0 };
 	double sum[LOSS_SUMS];
 	struct loss_area a;
-	struct targets t;
 
-	targets_make(&t, s, truth, ntruth);
-	loss_layout(s, ntruth, ws, &a);
-	d->ops->put(d, a.row, t.row, (size_t)t.nrow * sizeof *t.row);
-	d->ops->put(d, a.first, t.first, ((size_t)t.ngroup + 1) * sizeof *t.first);
-	for (int h = 0; h < s->nhead; h++) {
-		struct dark p = rules(s, h);
-
-		put_multipliers(d, s, h, &a, mult, &p);
-		run_head(d, s, h, &a, &t, loss_put_lists(d, s, h, truth, ntruth, &a), p, &sums);
-	}
+	loss_upload(d, s, truth, ntruth, ws, &a);
+	for (int h = 0; h < s->nhead; h++)
+		run_head(d, s, h, &a, &sums);
 	BACKEND(loss_sum)(d, &sums, &a, sum);
 	for (int h = 0; h < s->nhead; h++)
 		add_terms(s, h, sum + h * SUMS, term[h]);
-	targets_free(&t);
-	free(mult);
 }
 
 static size_t

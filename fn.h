@@ -180,8 +180,8 @@ extern "C" {
 void BACKEND(loss_decode)(struct dev *, const struct loss *, float *out, void *ws);
 void BACKEND(loss_sum)(struct dev *, const struct loss_sums *, const struct loss_area *,
     double *host);
-void BACKEND(region_head)(struct dev *, const struct loss *, int head, int groups,
-    const int *first, int lists, const struct loss_area *, double *part, double *chunk);
+void BACKEND(region_head)(struct dev *, const struct loss *, int head, const struct loss_area *,
+    double *part, double *chunk);
 #ifdef __cplusplus
 }
 #endif

@@ -165,17 +165,19 @@ close_k(struct head_view v, double *chunk)
 extern "C"
 #endif
 void
-BACKEND(region_head)(struct dev *d, const struct loss *s, int head, int groups, const int *first,
-    int lists, const struct loss_area *a, double *part, double *chunk)
+BACKEND(region_head)(struct dev *d, const struct loss *s, int head, const struct loss_area *a,
+    double *part, double *chunk)
 {
 	const struct def_yolo *y = s->head[head].yolo;
 	struct region p = { y->bias_match, y->rescore, y->background, y->softmax, s->seen < WARM,
 	    y->thresh, y->coord_scale, y->object_scale, y->noobject_scale, y->class_scale };
+	int groups = a->group[head + 1] - a->group[head];
 	struct head_view v;
 
 	loss_view(s, head, &v);
-	RUN(d, ignore_k, v.n * v.h * v.w * v.a, v, p, lists, a->start, a->edge, s->head[head].state);
-	RUN(d, assign_k, groups, v, p, groups, first, a->row, part);
+	RUN(d, ignore_k, v.n * v.h * v.w * v.a, v, p, a->lists[head], a->start[head], a->edge[head],
+	    s->head[head].state);
+	RUN(d, assign_k, groups, v, p, groups, a->first + a->group[head], a->row, part);
 	RUNROWS(d, close_k, LOSS_CHUNKS, v, chunk);
 	(void)d;
 }

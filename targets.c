@@ -4,6 +4,7 @@
  * in which the flavour assigns them, since for most flavours the last of them or their sum counts. */
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "yolo.h"
 
@@ -134,48 +135,86 @@ carve(struct loss_area *a, char *ws, size_t bytes)
 	return ws ? ws + at : NULL;
 }
 
-/* Depends on no grid: sizes may change from step to step. */
+/* Depends on no grid: sizes may change from step to step.  What the host fills in comes first. */
 void
 loss_layout(const struct loss *s, int nt, void *ws, struct loss_area *a)
 {
 	size_t rows = (size_t)assign_max(s, nt), heads = (size_t)s->nhead;
+	int dark = s->kind == LOSS_DARKNET || s->kind == LOSS_DARKNET_IOU;
 	char *p = (char *)ws;
 
 	a->bytes = 0;
-	a->sum = (double *)carve(a, p, LOSS_SUMS * sizeof(double));
-	a->part = (double *)carve(a, p, (heads * LOSS_CHUNKS + rows) * LOSS_PARTS * sizeof(double));
 	a->row = (struct loss_row *)carve(a, p, rows * sizeof(struct loss_row));
 	a->first = (int *)carve(a, p, (rows + 1) * sizeof(int));
-	a->start = (int *)carve(a, p, ((size_t)s->n + 1) * sizeof(int));
-	a->edge = (float *)carve(a, p, (size_t)nt * LOSS_LIST * sizeof(float));
-	a->mult = (float *)carve(a, p, (size_t)s->classes * sizeof(float));
+	for (int h = 0; h < s->nhead && dark; h++) {
+		a->start[h] = (int *)carve(a, p, ((size_t)s->n + 1) * sizeof(int));
+		a->edge[h] = (float *)carve(a, p, (size_t)nt * LOSS_LIST * sizeof(float));
+		a->mult[h] = (float *)carve(a, p, (size_t)s->classes * sizeof(float));
+	}
+	a->upload = a->bytes;
+	a->sum = (double *)carve(a, p, LOSS_SUMS * sizeof(double));
+	a->part = (double *)carve(a, p, (heads * LOSS_CHUNKS + rows) * LOSS_PARTS * sizeof(double));
 }
 
-int
-loss_put_lists(struct dev *d, const struct loss *s, int head, const struct truth *t, int nt,
-    const struct loss_area *a)
+/* A head's truth lists: index is room for nt of them. */
+static int
+fill_lists(const struct loss *s, int head, const struct truth *t, int nt, int *index, int *start,
+    float *e)
 {
-	int *index = (int *)xmalloc(((size_t)nt + (size_t)s->n + 1) * sizeof *index), *start = index + nt;
 	int n = assign_lists(s, s->head[head].yolo, t, nt, s->n, index, start);
-	float *e = (float *)xmalloc((size_t)n * LOSS_LIST * sizeof *e + 1);
 
 	for (int i = 0; i < n; i++) {
 		const struct truth *q = &t[index[i]];
+		float v[LOSS_LIST] = { q->x - q->w / 2, q->y - q->h / 2, q->x + q->w / 2, q->y + q->h / 2,
+		    q->w * q->h, q->x, q->y, q->w, q->h, q->cls };
 
-		e[i] = q->x - q->w / 2;
-		e[n + i] = q->y - q->h / 2;
-		e[2 * n + i] = q->x + q->w / 2;
-		e[3 * n + i] = q->y + q->h / 2;
-		e[4 * n + i] = q->w * q->h;
-		e[5 * n + i] = q->x;
-		e[6 * n + i] = q->y;
-		e[7 * n + i] = q->w;
-		e[8 * n + i] = q->h;
-		e[9 * n + i] = q->cls;
+		for (int k = 0; k < LOSS_LIST; k++)
+			e[k * n + i] = v[k];
 	}
-	d->ops->put(d, a->start, start, ((size_t)s->n + 1) * sizeof *start);
-	d->ops->put(d, a->edge, e, (size_t)n * LOSS_LIST * sizeof *e);
-	free(index);
-	free(e);
 	return n;
+}
+
+/* darknet's counters_per_class: max(counts) / count, counts below 1 raised to 1, limited. */
+static void
+fill_multipliers(const struct loss *s, int head, float *m)
+{
+	const struct def_yolo *y = s->head[head].yolo;
+	double top = 1;
+
+	for (int i = 0; i < s->classes && y->counters; i++)
+		top = y->counter[i] > top ? y->counter[i] : top;
+	for (int i = 0; i < s->classes; i++) {
+		double x = y->counters ? top / (y->counter[i] > 1 ? y->counter[i] : 1) : 1;
+
+		m[i] = (float)(y->max_delta > 0 && x > y->max_delta && y->counters ? y->max_delta : x);
+	}
+}
+
+void
+loss_upload(struct dev *d, const struct loss *s, const struct truth *t, int nt, void *ws,
+    struct loss_area *a)
+{
+	struct loss_area host;
+	struct targets g;
+	char *stage;
+	int *index;
+
+	loss_layout(s, nt, ws, a);
+	stage = (char *)xcalloc(1, a->upload + 1);
+	loss_layout(s, nt, stage, &host);
+	targets_make(&g, s, t, nt);
+	memcpy(host.row, g.row, (size_t)g.nrow * sizeof *g.row);
+	memcpy(host.first, g.first, ((size_t)g.ngroup + 1) * sizeof *g.first);
+	memcpy(a->group, g.group, sizeof a->group);
+	targets_free(&g);
+	if (s->kind == LOSS_DARKNET || s->kind == LOSS_DARKNET_IOU) {
+		index = (int *)xmalloc((size_t)nt * sizeof *index + 1);
+		for (int h = 0; h < s->nhead; h++) {
+			a->lists[h] = fill_lists(s, h, t, nt, index, host.start[h], host.edge[h]);
+			fill_multipliers(s, h, host.mult[h]);
+		}
+		free(index);
+	}
+	d->ops->put(d, ws, stage, a->upload);
+	free(stage);
 }

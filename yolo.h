@@ -872,32 +872,35 @@ void assign_count(struct loss *, const struct truth *, int ntruth);	/* loss_ops.
 void targets_make(struct targets *, const struct loss *, const struct truth *, int ntruth);
 void targets_free(struct targets *);
 
-/* The device workspace of run(), and sums of partial results in a fixed order. */
-#define LOSS_CHUNKS 256			/* partial sums of a pass over all cells, whatever their number */
-#define LOSS_PARTS 10			/* most partial sums of a group, or of a chunk */
-struct loss_area {
-	double *sum, *part;
-	struct loss_row *row;
-	int *first, *start;		/* start: darknet's truth lists */
-	float *edge, *mult;		/* their edges; multipliers of classes */
-	size_t bytes;
-};
-void loss_layout(const struct loss *, int ntruth, void *ws, struct loss_area *);
-#define LOSS_SUMS (MAX_HEADS * 16)
-struct loss_sums {			/* n sums of len[i] numbers from part[off[i]] */
-	int n, off[LOSS_SUMS], len[LOSS_SUMS], next;
-};
-int loss_sums_add(struct loss_sums *, int len);	/* reserves them: the offset of the first */
-/* darkloss: a head's truth lists to a->start and a->edge: LOSS_LIST arrays (left top right bottom
- * area, then x y w h class) of as many floats as it returns. */
-#define LOSS_LIST 10
-int loss_put_lists(struct dev *, const struct loss *, int head, const struct truth *, int ntruth,
-    const struct loss_area *);
 /* darknet's truth lists: at most max of each image, ending before the first x of exactly 0; indices
  * of usable ones by image, then file order.  start[n + 1] unless NULL: where image i's begin; images
  * from n on are left out.  n < 0: all images. */
 int assign_lists(const struct loss *, const struct def_yolo *, const struct truth *, int ntruth,
     int n, int *index, int *start);
+
+/* The device workspace of run(), and sums of partial results in a fixed order. */
+#define LOSS_CHUNKS 256			/* partial sums of a pass over all cells, whatever their number */
+#define LOSS_PARTS 10			/* most partial sums of a group, or of a chunk */
+struct loss_area {
+	struct loss_row *row;
+	int *first, group[MAX_HEADS + 1];	/* as in struct targets; group on the host */
+	/* darkloss: by head, truth lists (start[image], LOSS_LIST arrays of lists[h] floats: left top
+	 * right bottom area, then x y w h class, relative) and multipliers of the classes */
+	int *start[MAX_HEADS], lists[MAX_HEADS];
+	float *edge[MAX_HEADS], *mult[MAX_HEADS];
+	double *sum, *part;
+	size_t upload, bytes;
+};
+#define LOSS_LIST 10
+void loss_layout(const struct loss *, int ntruth, void *ws, struct loss_area *);
+/* Assign, and put all that kernels need of the truth on the device, in one copy. */
+void loss_upload(struct dev *, const struct loss *, const struct truth *, int ntruth, void *ws,
+    struct loss_area *);
+#define LOSS_SUMS (MAX_HEADS * 16)
+struct loss_sums {			/* n sums of len[i] numbers from part[off[i]] */
+	int n, off[LOSS_SUMS], len[LOSS_SUMS], next;
+};
+int loss_sums_add(struct loss_sums *, int len);	/* reserves them: the offset of the first */
 
 /* ---- optim.cu, optimplan.c, schedule.c ---------------------------------------------------- */
 

@@ -328,11 +328,11 @@ rule_of(const struct loss *s)
 /* Queue a head's kernels; its sums are reserved in the order of add_terms(). */
 static void
 run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
-    const struct targets *t, struct loss_sums *sums)
+    struct loss_sums *sums)
 {
-	int groups = t->group[h + 1] - t->group[h], logs = s->kind == LOSS_ULTRA2019 ||
+	int groups = a->group[h + 1] - a->group[h], logs = s->kind == LOSS_ULTRA2019 ||
 	    s->kind == LOSS_MULTI;
-	const int *first = a->first + t->group[h];
+	const int *first = a->first + a->group[h];
 	struct gains g = gains_of(s, h);
 	struct kind r = rule_of(s);
 	struct head_view v;
@@ -373,22 +373,17 @@ static void
 run(struct dev *d, const struct loss *s, const struct truth *truth, int ntruth,
     double term[][LOSS_TERMS], void *ws)
 {
-	double sum[MAX_HEADS * LOSS_TERMS];
+	double sum[LOSS_SUMS];
 	const double *next = sum;
 	struct loss_sums sums = { 0, { 0 }, { 0 }, 0 };
 	struct loss_area a;
-	struct targets t;
 
-	targets_make(&t, s, truth, ntruth);
-	loss_layout(s, ntruth, ws, &a);
-	d->ops->put(d, a.row, t.row, (size_t)t.nrow * sizeof *t.row);
-	d->ops->put(d, a.first, t.first, ((size_t)t.ngroup + 1) * sizeof *t.first);
+	loss_upload(d, s, truth, ntruth, ws, &a);
 	for (int h = 0; h < s->nhead; h++)
-		run_head(d, s, h, &a, &t, &sums);
+		run_head(d, s, h, &a, &sums);
 	BACKEND(loss_sum)(d, &sums, &a, sum);
 	for (int h = 0; h < s->nhead; h++)
 		add_terms(s, h, &next, term[h]);
-	targets_free(&t);
 }
 
 static size_t
