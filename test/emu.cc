@@ -17,6 +17,8 @@ dev_emu(void)
 	d->conv = &conv_emu;
 	d->bn = &bn_emu;
 	d->layer = &layers_emu;
+	d->yolo = &yololoss_emu;
+	d->dark = &darkloss_emu;
 	return d;
 }
 }
