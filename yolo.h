@@ -1085,6 +1085,227 @@ int shm_open_sync(struct sync *, struct err *);
 int shm_sum_host(struct sync *, double *buf, size_t n);
 int shm_barrier(struct sync *);
 int nccl_open_sync(struct sync *, struct err *);	/* what dev->nccl points to */
+/* ---- evalscan.c: a window over a file, exact decimals, JSON ------------------------------- */
+
+struct scan {
+	const char *path;		/* for messages */
+	char *buf, *p, *end;		/* the window, the place in it; *end is NUL */
+	size_t cap;
+	int fd, eof, error;		/* error: an errno of read */
+	int fatal;			/* the last failure is not for want of bytes */
+	long lines;			/* newlines before buf */
+	const char *at;			/* where the last failure is, and why */
+	char why[512];
+	char *text;			/* a decoded string */
+	size_t textcap;
+};
+int scan_open(struct scan *, const char *path, struct err *);	/* "-": stdin */
+void scan_memory(struct scan *, const char *name, const void *bytes, size_t n);
+void scan_close(struct scan *);
+int scan_more(struct scan *);		/* more bytes behind; 0 at the end.  Moves the window */
+int scan_fail(struct scan *, const char *at, const char *fmt, ...) PRINTF(3, 4);	/* -1 */
+int scan_error(struct scan *, struct err *);		/* the last failure as file:line: why */
+int scan_again(struct scan *);
+int scan_decimal(const char **p, double *);		/* the nearest double; -1: no number */
+char json_peek(struct scan *);
+int json_want(struct scan *, char);
+int json_next(struct scan *, char close);
+int json_number(struct scan *, double *);
+int json_string(struct scan *, const char **, size_t *);
+int json_skip(struct scan *);
+int json_array(struct scan *, int (*elem)(struct scan *, void *), void *);
+int json_object(struct scan *, int (*field)(struct scan *, void *, const char *, size_t), void *);
+
+/* ---- evalmap.c, evalrule.c, evalap.c: matching, average precision by each rule ------------- */
+
+enum eval_rule { EV_COCO, EV_VOC07, EV_VOC10, EV_DARKNET, EV_ULTRA, EV_ULTRA2019, EV_RULES };
+enum eval_soft { EV_ORIGINAL, EV_IGNORE, EV_REMOVE, EV_TRUTH };	/* what a crowd box counts as */
+#define EVAL_IOUS 16
+#define EVAL_AREAS 8
+#define EVAL_MAXDETS 6
+#define EVAL_NOID INT64_MIN
+struct eval_opts {
+	unsigned rules;			/* bit 1 << enum eval_rule */
+	double iou[EVAL_IOUS];
+	int niou;			/* 0: each rule's own list */
+	int maxdet[EVAL_MAXDETS], nmaxdet;	/* per image and class, ascending */
+	double area[EVAL_AREAS][2];	/* closed ranges; the first is "all" */
+	int narea;
+	enum eval_soft crowd, difficult;
+	int points;			/* darknet: 0 area, else that many recalls */
+	int pixel;			/* VOC: a box of one pixel is 1 wide */
+	int strict;			/* VOC: IoU > instead of >= */
+	int pycocotools;		/* its known bugs too */
+	int threads;
+};
+struct eval_det {
+	double score, x, y, w, h;	/* pixels, top-left */
+	int image, cls;
+};
+struct eval_image {			/* boxes of one picture, all classes; borrowed */
+	int64_t key;			/* equal scores of several pictures: the smaller key first */
+	const struct box *box;
+	const struct eval_det *det;
+	int nbox, ndet;
+};
+/* What is kept of a detection: score, class, rank in its picture and class, and for each rule (and
+ * area range of COCO's) one word: bit t true positive at IoU t, bit 16 + t ignored. */
+struct eval {
+	struct eval_opts opt;
+	int nclass;
+	int niou[EV_RULES], off[EV_RULES], words;
+	double iou[EV_RULES][EVAL_IOUS];
+	size_t nimage, image_cap, n, cap, nt, tcap;
+	int64_t *key;			/* [nimage] */
+	size_t *dend, *tend;		/* [nimage] ends in the arrays below */
+	double *score;			/* [n] and the next three */
+	uint16_t *cls, *rank;
+	uint32_t *code;			/* [n][words] */
+	uint16_t *tcls, *tmask;		/* [nt]: bit a: ignored in area a; bit 8 + r: counts in rule r */
+	int finished;
+	uint32_t *order, *pic, *all;	/* entries by class and score; picture of each; all by score */
+	size_t *cstart;			/* [nclass + 1] in order */
+};
+void eval_defaults(struct eval_opts *);
+struct eval *eval_open(const struct eval_opts *, int nclass);
+void eval_close(struct eval *);
+void eval_add(struct eval *, const struct eval_image *, int n);	/* threads inside */
+enum eval_soft eval_soft(const struct eval_opts *, enum eval_rule, int flags);
+double eval_iou(const double *d, const double *g, int crowd);	/* x y w h; of maskApi's bbIou */
+void eval_rank(const struct eval_image *, const int *in, int n, int *out);	/* by score, stable */
+/* One class of one picture: ord[nd] detections by descending score, tr[nt] truths; codes are
+ * written to code[nd][words].  buf: scratch, kept by the caller. */
+struct eval_buf { void *p; size_t cap; };
+void eval_group(const struct eval *, const struct eval_image *, const int *ord, int nd,
+    const int *tr, int nt, uint32_t *code, struct eval_buf *);
+
+#define EVAL_GRID 1000
+/* ap[c][word][t], recall likewise; few[c][m][t]: recall with fewer detections, area "all". */
+struct eval_tables {
+	const struct eval *e;
+	const uint32_t *weight;
+	double *npos;			/* [nclass][words] */
+	double *ap, *recall, *few;
+	double *end;			/* [nclass][2] precision, recall of the whole list: 2019 */
+	double *p, *r;			/* [nclass][EVAL_GRID] ultralytics' curves by confidence */
+	uint32_t *ntruth;
+};
+void eval_tables(struct eval_tables *, struct eval *, const uint32_t *weight, int cls);	/* -1: all */
+void eval_tables_free(struct eval_tables *);
+int eval_rule_of(const struct eval *, int word);
+extern const char *const eval_rule_name[EV_RULES];
+struct eval_row { const char *rule; char metric[20]; double value; };
+#define EVAL_ROWS 160
+/* The numbers of the whole set, undefined = -1.  weight: times each picture counts, or NULL. */
+int eval_total(struct eval *, const uint32_t *weight, struct eval_row *);
+int eval_class(struct eval *, int cls, struct eval_row *);	/* the same of one class */
+double eval_get(const struct eval_row *, int n, const char *rule, const char *metric);	/* or -1 */
+void eval_finish(struct eval *);	/* sorts; called by the above */
+/* Precision, recall, F1 at the score that makes F1 best: COCO's matching at IoU 0.5, counts. */
+struct eval_point { double p, r, f1, thr; };
+struct eval_point eval_best(struct eval *, int cls, const uint32_t *weight);	/* cls -1: all */
+/* A curve at one IoU: cumulated counts at each true positive (index in order). */
+struct eval_curve { uint32_t *tp, *fp, *at; uint32_t n, tp_all, fp_all; double npos; };
+double eval_ap_coco(const struct eval_curve *);
+double eval_ap_points(const struct eval_curve *, int points, int darknet);
+double eval_ap_area(const struct eval_curve *);
+double eval_ap_ultra(const struct eval_curve *, int of2019);
+int eval_npos(const struct eval *, const uint32_t *weight, double *npos);	/* [nclass][slots] */
+
+/* ---- evalname.c, evaltruth.c: pictures and classes by name or number ------------------------ */
+
+struct eval_hash { char **key; int *value; size_t n, cap; };	/* strings to numbers >= 0 */
+int eval_hash_get(const struct eval_hash *, const char *, size_t);	/* -1: absent */
+int eval_hash_put(struct eval_hash *, const char *, size_t, int value);	/* the value that was there, or -1 */
+void eval_hash_free(struct eval_hash *);
+
+struct eval_pic {
+	char *name;			/* as given */
+	int64_t id;			/* EVAL_NOID: none */
+	int w, h, n;			/* 0 0: not known; n boxes */
+	size_t first;			/* in box */
+};
+struct eval_names;
+struct eval_truth {
+	struct eval_pic *pic;		/* by id where there are ids */
+	struct box *box;		/* by picture, in the order of the file */
+	size_t nbox;
+	int n, nclass, ids;		/* ids: class_id are the data set's own */
+	char **class_name;		/* NULL where not known */
+	int64_t *class_id;		/* ascending */
+	struct eval_names *names;
+};
+/* Kind by content.  names: class names of a kind that has none, or NULL. */
+int eval_truth_read(struct eval_truth *, const char *path, const char *names, struct err *);
+int eval_truth_coco(struct eval_truth *, struct scan *, struct err *);
+int eval_truth_other(struct eval_truth *, const char *path, const char *names, struct err *);
+void eval_truth_close(struct eval_truth *);
+struct eval_names *eval_names_open(const struct eval_pic *, int n);
+void eval_names_close(struct eval_names *);
+/* A picture by name: exact, else the longest path suffix, else the stem; a number by value. -1:
+ * none; -2: several. */
+int eval_names_find(const struct eval_names *, const char *, size_t);
+int eval_names_id(const struct eval_names *, int64_t);
+
+/* ---- evalread.c, evaltext.c, evalset.c: detections ------------------------------------------- */
+
+enum eval_cls { EVAL_BY_NAME, EVAL_BY_INDEX, EVAL_BY_ID };
+struct eval_in {			/* a detection as its file has it */
+	const char *image, *name;	/* name NULL: none; image NULL: by image_id */
+	size_t image_len, name_len;
+	int64_t image_id, cls;
+	enum eval_cls kind;
+	double score, x, y, w, h;
+	int relative;			/* centre and size as fractions of the picture */
+};
+/* Takes one detection; -1 stops the reading, why in err (place is put before it). */
+typedef int eval_sink(void *arg, const struct eval_in *, struct err *);
+int eval_read(const char *path, const struct eval_names *, eval_sink *, void *arg, struct err *);
+int eval_read_scan(struct scan *, eval_sink *, void *arg, struct err *);	/* not folders */
+int eval_read_text(struct scan *, const char *path, eval_sink *, void *arg, struct err *);
+int eval_read_folder(const char *path, const struct eval_names *, eval_sink *, void *arg,
+    struct err *);
+int eval_line(struct scan *, const char **from, const char **to);	/* 0: no more */
+int eval_words(const char *p, const char *end, const char **word, size_t *len, int max);
+int eval_folder(const char *path, char ***file, struct err *);	/* *.txt, sorted; their number */
+
+struct eval_side {			/* a class of the detections */
+	char *name;
+	int64_t cls;
+	enum eval_cls kind;
+	int to;				/* class of the truth, -1: none */
+	long n;
+};
+struct eval_set {
+	const struct eval_truth *truth;	/* the caller's, as the next lines */
+	struct eval *ev;
+	double min_score;
+	int skip_unknown;		/* pictures not in the truth: 0 an error, 1 counted; -1 classes too */
+	int dup;			/* repeated blocks: 0 warn, 1 keep the first, 2 an error */
+	char **names;			/* names of the detections' classes, or NULL */
+	int nnames;
+	/* Called for every picture, also those without detections. */
+	void (*each)(void *arg, int pic, const struct eval_image *);
+	void *arg;
+	/* found */
+	size_t total, low, bad_images, bad_classes, dup_images;	/* detections; pictures for dup */
+	struct eval_hash unknown;	/* names of pictures not found */
+	struct eval_side *side;
+	int nside, buffer, restart, by_position, dup_first;
+	struct eval_det *raw;
+	size_t n, cap;
+	unsigned char *seen;		/* [truth->n] */
+	int last_pic, last_side;
+	int64_t last_id;
+	char *last_image;
+	size_t last_len, last_cap;
+};
+void eval_set_open(struct eval_set *, const struct eval_truth *, struct eval *);
+void eval_set_close(struct eval_set *);
+/* Read the files and score them.  renew: makes an empty struct eval when reading starts again
+ * because the detections are not sorted by picture. */
+int eval_set_read(struct eval_set *, char *const *path, int n,
+    struct eval *(*renew)(void *arg, struct eval *), void *arg, struct err *);
 
 /* ---- net.c, netplan.c: plan, forward, backward --------------------------------------------- */
 

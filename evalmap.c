@@ -1,0 +1,308 @@
+/* evalmap.c -- scoring: pictures go in, what is kept of each detection goes to the metrics.
+ *
+ * Truths and detections of a picture are met once, by every rule asked for, and then forgotten;
+ * about 28 bytes of a detection stay (struct eval).  Pictures are independent of each other, so
+ * threads take pictures here and classes in evalap.c, and results do not depend on their number:
+ * each picture writes to places fixed beforehand. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "yolo.h"
+
+/* numpy's linspace(.5, .95, 10): steps added up by multiplication, the last one set. */
+static int
+coco_ious(double *iou)
+{
+	double step = (0.95 - 0.5) / 9;
+
+	for (int i = 0; i < 9; i++)
+		iou[i] = 0.5 + i * step;
+	iou[9] = 0.95;
+	return 10;
+}
+
+void
+eval_defaults(struct eval_opts *o)
+{
+	static const double edge[4][2] = { { 0, 1e10 }, { 0, 1024 }, { 1024, 9216 }, { 9216, 1e10 } };
+
+	memset(o, 0, sizeof *o);
+	o->rules = 1 << EV_COCO;
+	o->nmaxdet = 3;
+	o->maxdet[0] = 1;
+	o->maxdet[1] = 10;
+	o->maxdet[2] = 100;
+	o->narea = 4;
+	memcpy(o->area, edge, sizeof edge);
+	o->pixel = 1;
+	o->threads = 1;
+}
+
+struct eval *
+eval_open(const struct eval_opts *o, int nclass)
+{
+	struct eval *e = (struct eval *)xcalloc(1, sizeof *e);
+
+	if (nclass > 65535)
+		die(1, "bug: %d classes", nclass);
+	e->opt = *o;
+	e->nclass = nclass;
+	for (int r = 0; r < EV_RULES; r++) {
+		if (!(o->rules >> r & 1))
+			continue;
+		e->off[r] = e->words;
+		e->words += r == EV_COCO ? o->narea : 1;
+		if (o->niou) {
+			e->niou[r] = o->niou;
+			memcpy(e->iou[r], o->iou, sizeof o->iou);
+		} else if (r == EV_COCO || r == EV_ULTRA)
+			e->niou[r] = coco_ious(e->iou[r]);
+		else {
+			e->niou[r] = 1;
+			e->iou[r][0] = 0.5;
+		}
+	}
+	return e;
+}
+
+void
+eval_close(struct eval *e)
+{
+	if (!e)
+		return;
+	free(e->key);
+	free(e->dend);
+	free(e->tend);
+	free(e->score);
+	free(e->cls);
+	free(e->rank);
+	free(e->code);
+	free(e->tcls);
+	free(e->tmask);
+	free(e->order);
+	free(e->pic);
+	free(e->all);
+	free(e->cstart);
+	free(e);
+}
+
+/* What a truth with these flags is under a rule.  EV_TRUTH: it counts.  EV_IGNORE: detections on
+ * it count neither way.  EV_REMOVE: as if it were not there.  Originals: COCO ignores crowds and
+ * knows no difficult boxes; VOC ignores difficult ones; darknet's and ultralytics' label files are
+ * made without crowds and without difficult boxes. */
+enum eval_soft
+eval_soft(const struct eval_opts *o, enum eval_rule r, int flags)
+{
+	int voc = r == EV_VOC07 || r == EV_VOC10;
+	enum eval_soft crowd = o->crowd, hard = o->difficult, a = EV_TRUTH, b = EV_TRUTH;
+
+	if (flags & BOX_CROWD)
+		a = crowd ? crowd : r == EV_COCO || voc ? EV_IGNORE : EV_REMOVE;
+	if (flags & BOX_DIFFICULT)
+		b = hard ? hard : r == EV_COCO ? EV_TRUTH : voc ? EV_IGNORE : EV_REMOVE;
+	if (a == EV_REMOVE || b == EV_REMOVE)
+		return EV_REMOVE;
+	return a == EV_IGNORE || b == EV_IGNORE ? EV_IGNORE : EV_TRUTH;
+}
+
+/* Of detection and truth, x y w h; the order of operations is pycocotools'. */
+double
+eval_iou(const double *d, const double *g, int crowd)
+{
+	double w = fmin(d[2] + d[0], g[2] + g[0]) - fmax(d[0], g[0]), h, i, da = d[2] * d[3];
+
+	if (w <= 0)
+		return 0;
+	h = fmin(d[3] + d[1], g[3] + g[1]) - fmax(d[1], g[1]);
+	if (h <= 0)
+		return 0;
+	i = w * h;
+	return i / (crowd ? da : da + g[2] * g[3] - i);
+}
+
+/* Sort by descending score, equal scores in the order given: insertion for the usual handful,
+ * merging for more. */
+void
+eval_rank(const struct eval_image *im, const int *in, int n, int *out)
+{
+	int half = n / 2, i = 0, j = half, *tmp;
+
+	if (n <= 24) {
+		for (int k = 0; k < n; k++) {
+			double s = im->det[in[k]].score;
+			int at = k;
+
+			for (; at > 0 && im->det[out[at - 1]].score < s; at--)
+				out[at] = out[at - 1];
+			out[at] = in[k];
+		}
+		return;
+	}
+	tmp = (int *)xmalloc((size_t)n * sizeof *tmp);
+	eval_rank(im, in, half, tmp);
+	eval_rank(im, in + half, n - half, tmp + half);
+	for (int k = 0; k < n; k++)
+		out[k] = j == n || (i < half && im->det[tmp[i]].score >= im->det[tmp[j]].score) ?
+		    tmp[i++] : tmp[j++];
+	free(tmp);
+}
+
+/* Truths of one picture: class, areas that ignore it, rules that count it. */
+static void
+keep_truth(struct eval *e, const struct eval_image *im, size_t at)
+{
+	const struct eval_opts *o = &e->opt;
+
+	for (int i = 0; i < im->nbox; i++) {
+		const struct box *b = im->box + i;
+		unsigned mask = 0;
+
+		for (int r = 0; r < EV_RULES; r++)
+			if ((o->rules >> r & 1) && eval_soft(o, (enum eval_rule)r, b->flags) == EV_TRUTH)
+				mask |= 256u << r;
+		for (int a = 0; a < o->narea; a++)
+			if (!(mask & 256u << EV_COCO) || b->area < o->area[a][0] ||
+			    b->area > o->area[a][1])
+				mask |= 1u << a;
+		e->tcls[at + (size_t)i] = (uint16_t)b->cls;
+		e->tmask[at + (size_t)i] = (uint16_t)mask;
+	}
+}
+
+struct worker {
+	int *dhead, *thead;		/* [nclass] first detection, truth of a class, -1 none */
+	int *mem, *dnext, *tnext, *in, *ord, *tr, *seen;
+	size_t memcap;
+	struct eval_buf buf;
+};
+
+static void
+worker_open(struct worker *w, int nclass)
+{
+	memset(w, 0, sizeof *w);
+	w->dhead = (int *)xmalloc(sizeof(int) * 2 * (size_t)(nclass + 1));
+	w->thead = w->dhead + nclass + 1;
+	for (int i = 0; i <= nclass; i++)
+		w->dhead[i] = w->thead[i] = -1;
+}
+
+static void
+worker_close(struct worker *w)
+{
+	free(w->dhead);
+	free(w->mem);
+	free(w->buf.p);
+}
+
+/* Chain the boxes of each class, in order; returns how many classes detections have. */
+static int
+chain(struct worker *w, const struct eval_image *im)
+{
+	size_t nd = (size_t)im->ndet, nt = (size_t)im->nbox;
+	int n = 0;
+
+	w->mem = (int *)xgrow(w->mem, &w->memcap, 4 * nd + 2 * nt, sizeof(int));
+	w->dnext = w->mem;
+	w->in = w->dnext + nd;
+	w->ord = w->in + nd;
+	w->seen = w->ord + nd;
+	w->tnext = w->seen + nd;
+	w->tr = w->tnext + nt;
+	for (int i = im->ndet - 1; i >= 0; i--) {
+		int c = im->det[i].cls;
+
+		if (w->dhead[c] < 0)
+			w->seen[n++] = c;
+		w->dnext[i] = w->dhead[c];
+		w->dhead[c] = i;
+	}
+	for (int i = im->nbox - 1; i >= 0; i--) {
+		w->tnext[i] = w->thead[im->box[i].cls];
+		w->thead[im->box[i].cls] = i;
+	}
+	return n;
+}
+
+static void
+one_image(struct eval *e, const struct eval_image *im, size_t at, size_t tat, struct worker *w)
+{
+	int n;
+
+	keep_truth(e, im, tat);
+	if (!im->ndet)
+		return;
+	n = chain(w, im);
+	while (n--) {			/* first met class first */
+		int c = w->seen[n], nd = 0, nt = 0;
+
+		for (int i = w->dhead[c]; i >= 0; i = w->dnext[i])
+			w->in[nd++] = i;
+		for (int i = w->thead[c]; i >= 0; i = w->tnext[i])
+			w->tr[nt++] = i;
+		w->dhead[c] = -1;
+		eval_rank(im, w->in, nd, w->ord);
+		for (int k = 0; k < nd; k++) {
+			e->score[at + (size_t)k] = im->det[w->ord[k]].score + 0.0;	/* no -0 */
+			e->cls[at + (size_t)k] = (uint16_t)c;
+			e->rank[at + (size_t)k] = (uint16_t)(k < 65535 ? k : 65535);
+		}
+		eval_group(e, im, w->ord, nd, w->tr, nt, e->code + at * (size_t)e->words, &w->buf);
+		at += (size_t)nd;
+	}
+	for (int i = 0; i < im->nbox; i++)
+		w->thead[im->box[i].cls] = -1;
+}
+
+static void
+make_room(struct eval *e, const struct eval_image *im, int n)
+{
+	size_t ni = e->nimage, nd = e->n, nt = e->nt, cap;
+	size_t old = e->image_cap, oldn = e->cap, oldt = e->tcap;
+
+#define GROW(field, oldcap, need) (cap = oldcap, field = (__typeof__(field))xgrow(field, &cap, \
+	need, sizeof *field))
+	GROW(e->key, old, ni + (size_t)n);
+	GROW(e->dend, old, ni + (size_t)n);
+	GROW(e->tend, old, ni + (size_t)n);
+	e->image_cap = cap;
+	for (int i = 0; i < n; i++, ni++) {
+		e->key[ni] = im[i].key;
+		e->dend[ni] = nd += (size_t)im[i].ndet;
+		e->tend[ni] = nt += (size_t)im[i].nbox;
+	}
+	GROW(e->tcls, oldt, nt);
+	GROW(e->tmask, oldt, nt);
+	e->tcap = cap;
+	GROW(e->score, oldn, nd);
+	GROW(e->cls, oldn, nd);
+	GROW(e->rank, oldn, nd);
+	e->cap = cap;
+#undef GROW
+	e->code = (uint32_t *)xrealloc(e->code, cap * (size_t)e->words * sizeof *e->code);
+	if (nd > UINT32_MAX)
+		die(1, "%zu detections: at most %u", nd, UINT32_MAX);
+}
+
+void
+eval_add(struct eval *e, const struct eval_image *im, int n)
+{
+	size_t first = e->nimage;
+
+	make_room(e, im, n);
+	e->finished = 0;
+#pragma omp parallel num_threads(e->opt.threads) if (n > 16)
+	{
+		struct worker w;
+
+		worker_open(&w, e->nclass);
+#pragma omp for schedule(dynamic, 16)
+		for (int i = 0; i < n; i++)
+			one_image(e, im + i, first + (size_t)i ? e->dend[first + (size_t)i - 1] : 0,
+			    first + (size_t)i ? e->tend[first + (size_t)i - 1] : 0, &w);
+		worker_close(&w);
+	}
+	e->nimage += (size_t)n;
+	e->n = n || first ? e->dend[e->nimage - 1] : 0;
+	e->nt = n || first ? e->tend[e->nimage - 1] : 0;
+}

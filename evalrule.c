@@ -1,0 +1,306 @@
+/* evalrule.c -- which detection matches which truth, by each rule.
+ *
+ * The unit is one class of one picture, detections by descending score.  COCO walks the truths for
+ * each detection and takes the best one still free; every other rule first fixes the best truth of
+ * a detection (for VOC also among those already used) and gives it to the first that asks, so a
+ * detection whose best truth is taken has no second choice. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "yolo.h"
+
+struct group {
+	const struct eval *e;
+	const struct eval_image *im;
+	const int *ord, *tr;
+	int nd, nt;
+	uint32_t *code;
+};
+
+static void *
+take(char **p, size_t bytes)
+{
+	void *q = *p;
+
+	*p += (bytes + 15) / 16 * 16;
+	return q;
+}
+
+static const double *
+box_of(const struct eval_det *d)
+{
+	return &d->x;
+}
+
+/* ---- COCO ---- */
+
+struct coco {
+	int nd, ng;			/* detections within maxDets, truths not removed */
+	const struct box **g;
+	unsigned char *soft, *crowd, *ign, *used;
+	double *iou, *best;		/* [nd][ng], and the largest of each row */
+	int *order;
+	int *match, *uniform;		/* [niou][nd] */
+};
+
+/* One area's walk at one threshold: match[d] = truth or -1.  Later truths win equal IoU. */
+static void
+coco_walk(const struct coco *c, double t, int *match)
+{
+	double floor = fmin(t, 1 - 1e-10);
+
+	memset(c->used, 0, (size_t)c->ng);
+	for (int d = 0; d < c->nd; d++) {
+		const double *row = c->iou + (size_t)d * (size_t)c->ng;
+		double best = floor;
+		int m = -1;
+
+		match[d] = -1;
+		if (c->best[d] < floor)
+			continue;
+		for (int k = 0; k < c->ng; k++) {
+			int g = c->order[k];
+
+			if (c->used[g] && !c->crowd[g])
+				continue;
+			if (m >= 0 && !c->ign[m] && c->ign[g])
+				break;
+			if (row[g] < best)
+				continue;
+			best = row[g];
+			m = g;
+		}
+		if (m >= 0) {
+			match[d] = m;
+			c->used[m] = 1;
+		}
+	}
+}
+
+/* Truths ignored in this area last; 1 when all are alike, and the walk then the same as in any
+ * other such area. */
+static int
+coco_order(struct coco *c, const double *area)
+{
+	int n = 0, ignored = 0;
+
+	for (int g = 0; g < c->ng; g++)
+		ignored += c->ign[g] = c->soft[g] || c->g[g]->area < area[0] || c->g[g]->area > area[1];
+	for (int pass = 0; pass < 2; pass++)
+		for (int g = 0; g < c->ng; g++)
+			if (c->ign[g] == pass)
+				c->order[n++] = g;
+	return !ignored || ignored == c->ng;
+}
+
+static void
+coco_code(const struct group *p, const struct coco *c, int a, const int *match)
+{
+	const struct eval *e = p->e;
+	const double *range = e->opt.area[a];
+	int nt = e->niou[EV_COCO];
+
+	for (int d = 0; d < c->nd; d++) {
+		const struct eval_det *det = p->im->det + p->ord[d];
+		double area = det->w * det->h;
+		int outside = area < range[0] || area > range[1];
+		uint32_t code = 0, one = 1;
+
+		for (int t = 0; t < nt; t++, one <<= 1) {
+			int m = match[t * c->nd + d];
+
+			if (m < 0 || (e->opt.pycocotools && c->g[m]->id == 0))
+				code |= outside || (m >= 0 && c->ign[m]) ? one << 16 : 0;
+			else
+				code |= c->ign[m] ? one << 16 : one;
+		}
+		p->code[(size_t)d * (size_t)e->words + (size_t)(e->off[EV_COCO] + a)] = code;
+	}
+}
+
+static void
+coco_nothing(const struct group *p, int nd)
+{
+	const struct eval *e = p->e;
+	uint32_t ign = ((1u << e->niou[EV_COCO]) - 1) << 16;
+
+	for (int d = 0; d < nd; d++) {
+		const struct eval_det *det = p->im->det + p->ord[d];
+		double area = det->w * det->h;
+
+		for (int a = 0; a < e->opt.narea; a++)
+			p->code[(size_t)d * (size_t)e->words + (size_t)(e->off[EV_COCO] + a)] =
+			    area < e->opt.area[a][0] || area > e->opt.area[a][1] ? ign : 0;
+	}
+}
+
+static int
+coco_load(const struct group *p, struct coco *c)
+{
+	const struct eval_opts *o = &p->e->opt;
+	double least = 1, low = 0;
+
+	for (int t = 0; t < p->e->niou[EV_COCO]; t++)
+		least = fmin(least, p->e->iou[EV_COCO][t]);
+	for (int i = 0; i < p->nt; i++) {
+		const struct box *b = p->im->box + p->tr[i];
+		enum eval_soft s = eval_soft(o, EV_COCO, b->flags);
+
+		if (s == EV_REMOVE)
+			continue;
+		c->g[c->ng] = b;
+		c->soft[c->ng] = s == EV_IGNORE;
+		c->crowd[c->ng++] = s == EV_IGNORE && (b->flags & BOX_CROWD);
+	}
+	for (int d = 0; d < c->nd; d++) {
+		const double *det = box_of(p->im->det + p->ord[d]);
+		double *row = c->iou + (size_t)d * (size_t)c->ng;
+
+		c->best[d] = 0;
+		for (int g = 0; g < c->ng; g++) {
+			double v = eval_iou(det, &c->g[g]->x, c->crowd[g]);
+
+			row[g] = v;
+			c->best[d] = v > c->best[d] ? v : c->best[d];
+		}
+		low = fmax(low, c->best[d]);
+	}
+	return low >= fmin(least, 1 - 1e-10);
+}
+
+static void
+coco_group(const struct group *p, struct eval_buf *buf)
+{
+	const struct eval *e = p->e;
+	int last = e->opt.maxdet[e->opt.nmaxdet - 1], nd = p->nd < last ? p->nd : last;
+	int niou = e->niou[EV_COCO], known = 0;
+	size_t n = (size_t)nd, g = (size_t)p->nt, need;
+	struct coco c = { .nd = nd };
+	char *q;
+
+	if (!p->nt) {
+		coco_nothing(p, nd);
+		return;
+	}
+	need = 256 + g * (sizeof *c.g + 4 + sizeof *c.order) + n * g * 8 + n * 8 +
+	    2 * n * (size_t)niou * sizeof *c.match;
+	q = (char *)(buf->p = xgrow(buf->p, &buf->cap, need, 1));
+	c.g = (const struct box **)take(&q, g * sizeof *c.g);
+	c.iou = (double *)take(&q, n * g * sizeof *c.iou);
+	c.best = (double *)take(&q, n * sizeof *c.best);
+	c.order = (int *)take(&q, g * sizeof *c.order);
+	c.match = (int *)take(&q, n * (size_t)niou * sizeof *c.match);
+	c.uniform = (int *)take(&q, n * (size_t)niou * sizeof *c.match);
+	c.soft = (unsigned char *)take(&q, g);
+	c.crowd = (unsigned char *)take(&q, g);
+	c.ign = (unsigned char *)take(&q, g);
+	c.used = (unsigned char *)take(&q, g);
+	if (!coco_load(p, &c)) {
+		coco_nothing(p, nd);
+		return;
+	}
+	for (int a = 0; a < e->opt.narea; a++) {
+		int alike = coco_order(&c, e->opt.area[a]);
+		int *m = alike ? c.uniform : c.match;
+
+		for (int t = 0; t < niou && !(alike && known); t++)
+			coco_walk(&c, e->iou[EV_COCO][t], m + t * nd);
+		known |= alike;
+		coco_code(p, &c, a, m);
+	}
+}
+
+/* ---- the others ---- */
+
+/* VOC counts pixels: a box from x to x + w covers w + 1 of them. */
+static double
+iou_pixels(const double *d, const double *g)
+{
+	double w = fmin(d[2] + d[0], g[2] + g[0]) - fmax(d[0], g[0]) + 1;
+	double h = fmin(d[3] + d[1], g[3] + g[1]) - fmax(d[1], g[1]) + 1;
+
+	if (w <= 0 || h <= 0)
+		return 0;
+	return w * h / ((d[2] + 1) * (d[3] + 1) + (g[2] + 1) * (g[3] + 1) - w * h);
+}
+
+struct best {
+	int truth;			/* -1 none */
+	int ignored;
+	double iou, soft;		/* soft: the largest IoU with an ignored truth */
+};
+
+static struct best
+best_truth(const struct group *p, enum eval_rule r, const struct eval_det *det)
+{
+	int voc = r == EV_VOC07 || r == EV_VOC10;
+	struct best b = { -1, 0, -HUGE_VAL, 0 };
+
+	for (int i = 0; i < p->nt; i++) {
+		const struct box *g = p->im->box + p->tr[i];
+		enum eval_soft s = eval_soft(&p->e->opt, r, g->flags);
+		double v;
+
+		if (s == EV_REMOVE)
+			continue;
+		v = voc && p->e->opt.pixel ? iou_pixels(box_of(det), &g->x) :
+		    eval_iou(box_of(det), &g->x, 0);
+		if (s == EV_IGNORE && !voc) {
+			b.soft = fmax(b.soft, v);
+			continue;
+		}
+		if (v > b.iou || (r == EV_ULTRA && v == b.iou)) {
+			b.iou = v;
+			b.truth = i;
+			b.ignored = s == EV_IGNORE;
+		}
+	}
+	return b;
+}
+
+static void
+plain_group(const struct group *p, enum eval_rule r, struct eval_buf *buf)
+{
+	const struct eval *e = p->e;
+	int voc = r == EV_VOC07 || r == EV_VOC10;
+	int strict = r == EV_DARKNET || r == EV_ULTRA2019 || (voc && e->opt.strict);
+	uint32_t *used;			/* of each truth, bit t */
+
+	used = (uint32_t *)(buf->p = xgrow(buf->p, &buf->cap, (size_t)p->nt * sizeof *used + 16, 1));
+	memset(used, 0, (size_t)p->nt * sizeof *used);
+	for (int d = 0; d < p->nd; d++) {
+		struct best b = best_truth(p, r, p->im->det + p->ord[d]);
+		uint32_t code = 0, one = 1;
+
+		for (int t = 0; t < e->niou[r]; t++, one <<= 1) {
+			double thr = e->iou[r][t];
+
+			if (b.truth >= 0 && (strict ? b.iou > thr : b.iou >= thr)) {
+				if (b.ignored)
+					code |= one << 16;
+				else if (!(used[b.truth] & one)) {
+					used[b.truth] |= one;
+					code |= one;
+				}
+			} else if (strict ? b.soft > thr : b.soft >= thr)
+				code |= one << 16;
+		}
+		p->code[(size_t)d * (size_t)e->words + (size_t)e->off[r]] = code;
+	}
+}
+
+void
+eval_group(const struct eval *e, const struct eval_image *im, const int *ord, int nd,
+    const int *tr, int nt, uint32_t *code, struct eval_buf *buf)
+{
+	struct group p = { e, im, ord, tr, nd, nt, code };
+
+	if (e->opt.rules >> EV_COCO & 1) {
+		memset(code, 0, (size_t)nd * (size_t)e->words * sizeof *code);
+		coco_group(&p, buf);
+	}
+	for (int r = EV_VOC07; r < EV_RULES; r++)
+		if (e->opt.rules >> r & 1)
+			plain_group(&p, (enum eval_rule)r, buf);
+}

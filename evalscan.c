@@ -1,0 +1,486 @@
+/* evalscan.c -- bytes to values: a window over a file, exact decimals, JSON.
+ *
+ * The window holds at least the record being read, so a file of any size passes through a few
+ * megabytes.  A NUL stands behind the window; no valid text holds one, so every loop below ends at
+ * it without counting.  A record that runs into the end of the window before the end of the file
+ * is simply read again after more bytes have come (scan_more): readers keep what they found to
+ * themselves until a record is complete.
+ *
+ * Decimals are the nearest double, always.  Up to 19 digits and 10^+-22: one exact operation where
+ * the digits fit 53 bits (Clinger), else a 128-by-64 bit division whose remainder decides the
+ * rounding.  The rest goes the slow road of strtod. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "yolo.h"
+
+enum { WINDOW = 1 << 20 };
+
+int
+scan_open(struct scan *s, const char *path, struct err *e)
+{
+	memset(s, 0, sizeof *s);
+	s->path = strcmp(path, "-") ? path : "stdin";
+	s->fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+	if (s->fd < 0)
+		return err_set(e, "%s: %s", path, strerror(errno));
+	s->cap = WINDOW;
+	s->buf = s->p = s->end = (char *)xmalloc(s->cap + 1);
+	*s->end = 0;
+	scan_more(s);
+	if (s->error) {
+		err_set(e, "%s: %s", s->path, strerror(s->error));
+		scan_close(s);
+		return -1;
+	}
+	return 0;
+}
+
+void
+scan_memory(struct scan *s, const char *name, const void *bytes, size_t n)
+{
+	memset(s, 0, sizeof *s);
+	s->path = name;
+	s->fd = -1;
+	s->eof = 1;
+	s->cap = n;
+	s->buf = s->p = (char *)xmalloc(n + 1);
+	memcpy(s->buf, bytes, n);
+	s->end = s->buf + n;
+	*s->end = 0;
+}
+
+void
+scan_close(struct scan *s)
+{
+	if (s->fd > STDIN_FILENO)
+		close(s->fd);
+	free(s->buf);
+	free(s->text);
+}
+
+static long
+newlines(const char *p, const char *end)
+{
+	long n = 0;
+
+	while ((p = (const char *)memchr(p, '\n', (size_t)(end - p)))) {
+		n++;
+		p++;
+	}
+	return n;
+}
+
+int
+scan_more(struct scan *s)
+{
+	size_t keep = (size_t)(s->end - s->p), got = 0;
+	ssize_t n;
+
+	if (s->eof)
+		return 0;
+	s->lines += newlines(s->buf, s->p);
+	memmove(s->buf, s->p, keep);
+	if (keep > s->cap / 2)
+		s->buf = (char *)xrealloc(s->buf, (s->cap *= 2) + 1);
+	s->p = s->buf;
+	while (keep + got < s->cap && !s->eof) {
+		n = read(s->fd, s->buf + keep + got, s->cap - keep - got);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			s->eof = 1;
+			s->error = n < 0 ? errno : 0;
+		} else
+			got += (size_t)n;
+	}
+	s->end = s->buf + keep + got;
+	*s->end = 0;
+	return got > 0;
+}
+
+int
+scan_fail(struct scan *s, const char *at, const char *fmt, ...)
+{
+	va_list ap;
+
+	s->at = at;
+	va_start(ap, fmt);
+	vsnprintf(s->why, sizeof s->why, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int
+scan_error(struct scan *s, struct err *e)
+{
+	if (s->error)
+		return err_set(e, "%s: %s", s->path, strerror(s->error));
+	if (s->at > s->end || s->at < s->buf)
+		s->at = s->p;
+	return err_set(e, "%s:%ld: %s%s", s->path, s->lines + newlines(s->buf, s->at) + 1,
+	    s->at == s->end && s->eof ? "the file ends early: " : "", s->why);
+}
+
+/* After a failed record: 1 when more bytes have come and it should be read again from s->p. */
+int
+scan_again(struct scan *s)
+{
+	return s->at >= s->end && scan_more(s);
+}
+
+static const double ten[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12,
+	1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+
+/* m / 10^k, 0 < k < 20, correctly rounded: q = m 2^s / 10^k with 64 or 63 significant bits; what
+ * is below the 53rd bit and the remainder decide. */
+static double
+divide_exact(uint64_t m, int k)
+{
+	uint64_t d = 1, q, rest, half;
+	int shift, drop;
+	unsigned __int128 num, r;
+
+	for (int i = 0; i < k; i++)
+		d *= 10;
+	int zm = __builtin_clzll(m), zd = __builtin_clzll(d);
+
+	shift = 63 + zm - zd;		/* quotient of normalised m by normalised d, in (2^62, 2^64) */
+	num = (unsigned __int128)(m << zm) << 63;
+	d <<= zd;
+	q = (uint64_t)(num / d);
+	r = num % d;
+	drop = 64 - __builtin_clzll(q) - 53;
+	half = (uint64_t)1 << (drop - 1);
+	rest = q & (2 * half - 1);
+	q >>= drop;
+	if (rest > half || (rest == half && (r || (q & 1))))
+		q++;
+	return __builtin_ldexp((double)q, drop - shift);
+}
+
+static double
+slow_number(const char *from, const char *to)
+{
+	char small[64], *s = (size_t)(to - from) < sizeof small ? small : (char *)xmalloc(
+	    (size_t)(to - from) + 1);
+	double v;
+
+	memcpy(s, from, (size_t)(to - from));
+	s[to - from] = 0;
+	if (num_real(s, -HUGE_VAL, HUGE_VAL, &v))
+		v = HUGE_VAL;
+	if (s != small)
+		free(s);
+	return v;
+}
+
+/* A decimal at *pp; moves *pp behind it.  0, or -1 where there is none.  What overflows becomes an
+ * infinity, which callers refuse. */
+int
+scan_decimal(const char **pp, double *v)
+{
+	const char *p = *pp, *from = p, *first;
+	uint64_t m = 0;
+	int neg = *p == '-', digits, ex = 0, e10 = 0, eneg;
+	const char *dot;
+
+	p += neg || *p == '+';
+	first = p;
+	while ((unsigned)(*p - '0') < 10)
+		m = m * 10 + (unsigned)(*p++ - '0');
+	digits = (int)(p - first);
+	if (*p == '.') {
+		dot = ++p;
+		while ((unsigned)(*p - '0') < 10)
+			m = m * 10 + (unsigned)(*p++ - '0');
+		ex = (int)(dot - p);
+		digits -= ex;
+	}
+	if (!digits)
+		return -1;
+	if ((*p | 32) == 'e') {
+		const char *q = p + 1;
+
+		eneg = *q == '-';
+		q += eneg || *q == '+';
+		if ((unsigned)(*q - '0') >= 10)
+			return -1;
+		while ((unsigned)(*q - '0') < 10) {
+			if (e10 < 100000)
+				e10 = e10 * 10 + (*q - '0');
+			q++;
+		}
+		ex += eneg ? -e10 : e10;
+		p = q;
+	}
+	*pp = p;
+	if (digits > 19) {		/* perhaps only leading zeros, but rare */
+		*v = slow_number(from, p);
+		return 0;
+	}
+	if (!m)
+		*v = 0;
+	else if (m <= (uint64_t)1 << 53 && ex >= -22 && ex <= 22)
+		*v = ex < 0 ? (double)m / ten[-ex] : (double)m * ten[ex];
+	else if (ex < 0 && ex > -20)
+		*v = divide_exact(m, -ex);
+	else {
+		*v = slow_number(from, p);
+		return 0;
+	}
+	if (neg)
+		*v = -*v;
+	return 0;
+}
+
+/* ---- JSON ---- */
+
+static inline void
+blank(struct scan *s)
+{
+	while (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r')
+		s->p++;
+}
+
+/* The next character that is not blank, not consumed. */
+char
+json_peek(struct scan *s)
+{
+	blank(s);
+	return *s->p;
+}
+
+int
+json_want(struct scan *s, char c)
+{
+	blank(s);
+	if (*s->p != c)
+		return scan_fail(s, s->p, "want '%c'", c);
+	s->p++;
+	return 0;
+}
+
+/* After an element: 1 more follow, 0 the closing bracket was taken, -1. */
+int
+json_next(struct scan *s, char close)
+{
+	blank(s);
+	if (*s->p == ',') {
+		s->p++;
+		return 1;
+	}
+	if (*s->p == close) {
+		s->p++;
+		return 0;
+	}
+	return scan_fail(s, s->p, "want ',' or '%c'", close);
+}
+
+int
+json_number(struct scan *s, double *v)
+{
+	const char *p;
+
+	blank(s);
+	p = s->p;
+	if (*p == '+' || scan_decimal(&p, v))
+		return scan_fail(s, s->p + strspn(s->p, "-+.eE0123456789NaInfity"),
+		    !strncmp(s->p, "NaN", 3) || strspn(s->p, "-Infity") > 2 ?
+		    "a number is NaN or infinite, want a finite one" : "want a number");
+	if (!__builtin_isfinite(*v))
+		return scan_fail(s, s->p, "a number is too large for a double");
+	if (p == s->end && !s->eof)
+		return scan_fail(s, s->end, "want more");
+	s->p = (char *)p;
+	return 0;
+}
+
+static unsigned
+hex4(const char *p)
+{
+	unsigned v = 0;
+
+	for (int i = 0; i < 4; i++) {
+		unsigned c = (unsigned char)p[i], d = c - '0' < 10 ? c - '0' : (c | 32) - 'a' < 6 ?
+		    (c | 32) - 'a' + 10 : 16;
+
+		if (d > 15)
+			return 0x10000;
+		v = v * 16 + d;
+	}
+	return v;
+}
+
+static char *
+utf8(char *o, unsigned u)
+{
+	if (u < 0x80)
+		*o++ = (char)u;
+	else if (u < 0x800) {
+		*o++ = (char)(0xc0 | u >> 6);
+		*o++ = (char)(0x80 | (u & 63));
+	} else {
+		if (u < 0x10000)
+			*o++ = (char)(0xe0 | u >> 12);
+		else {
+			*o++ = (char)(0xf0 | u >> 18);
+			*o++ = (char)(0x80 | (u >> 12 & 63));
+		}
+		*o++ = (char)(0x80 | (u >> 6 & 63));
+		*o++ = (char)(0x80 | (u & 63));
+	}
+	return o;
+}
+
+/* One escape at p (behind the backslash) into *o; NULL: not a valid one. */
+static const char *
+escape(const char *p, char **o)
+{
+	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	const char *k = *p ? strchr(from, *p) : NULL;
+	unsigned u, low;
+
+	if (k) {
+		*(*o)++ = to[k - from];
+		return p + 1;
+	}
+	if (*p != 'u' || (u = hex4(p + 1)) > 0xffff || !u)
+		return NULL;
+	p += 5;
+	if (u - 0xd800 < 0x400 && p[0] == '\\' && p[1] == 'u' && (low = hex4(p + 2)) - 0xdc00 < 0x400) {
+		u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
+		p += 6;
+	}
+	*o = utf8(*o, u);
+	return p;
+}
+
+/* A string, decoded, NUL-terminated.  It lies in the window or, with escapes, behind *text, which
+ * grows; valid until the next call with the same text or the next scan_more. */
+int
+json_string(struct scan *s, const char **out, size_t *len)
+{
+	char *p, *o;
+	const char *q;
+
+	blank(s);
+	if (*s->p != '"')
+		return scan_fail(s, s->p, "want a string");
+	for (p = s->p + 1; *p != '"' && *p != '\\' && (unsigned char)*p >= 32;)
+		p++;
+	if (*p == '"') {
+		*out = s->p + 1;
+		*len = (size_t)(p - s->p - 1);
+		s->p = p + 1;
+		return 0;
+	}
+	for (; *p != '"'; p++)
+		if ((unsigned char)*p < 32 || (*p == '\\' && !*++p))
+			return scan_fail(s, p, "want the closing '\"' of a string");
+	if ((size_t)(p - s->p) > s->textcap)
+		s->text = (char *)xrealloc(s->text, s->textcap = 2 * (size_t)(p - s->p));
+	for (q = s->p + 1, o = s->text; q < p;)
+		if (*q != '\\')
+			*o++ = *q++;
+		else if (!(q = escape(q + 1, &o)) || q > p)
+			return scan_fail(s, s->p, "want a valid escape in a string");
+	*out = s->text;
+	*len = (size_t)(o - s->text);
+	s->p = p + 1;
+	return 0;
+}
+
+/* Over one value of any kind, without recursion: depth is counted, brackets of either kind. */
+int
+json_skip(struct scan *s)
+{
+	int depth = 0;
+	char *p;
+
+	blank(s);
+	for (p = s->p;; p++) {
+		if (*p == '"') {
+			for (p++; *p != '"'; p++)
+				if (!*p || (*p == '\\' && !*++p))
+					return scan_fail(s, p, "want the closing '\"' of a string");
+		} else if (*p == '[' || *p == '{')
+			depth++;
+		else if (!*p || (!depth && strchr(",]} \t\r\n", *p)))
+			break;
+		else if ((*p == ']' || *p == '}') && !--depth) {
+			p++;
+			break;
+		}
+		if (*p == '"' && !depth) {
+			p++;
+			break;
+		}
+	}
+	if (depth || p == s->p || (p == s->end && !s->eof))
+		return scan_fail(s, p, "want a value");
+	s->p = p;
+	return 0;
+}
+
+/* Call elem for each element of an array; it reads one value at s->p and may be called again for
+ * the same element, from its start, when the window ended in it. */
+int
+json_array(struct scan *s, int (*elem)(struct scan *, void *), void *arg)
+{
+	int more = 1;
+
+	while (!json_peek(s) && scan_more(s))
+		;
+	if (json_want(s, '['))
+		return -1;
+	for (int first = 1; more; first = 0) {
+		size_t at;
+
+		if (s->end - s->p < 4096)
+			scan_more(s);
+		if (first && json_peek(s) == ']') {
+			s->p++;
+			return 0;
+		}
+		at = (size_t)(s->p - s->buf);
+		while (elem(s, arg) || (more = json_next(s, ']')) < 0) {
+			s->p = s->buf + at;
+			if (s->fatal || !scan_again(s))
+				return -1;
+			at = 0;
+		}
+	}
+	return 0;
+}
+
+/* Call field for each "key": value of an object, with s->p at the value. */
+int
+json_object(struct scan *s, int (*field)(struct scan *, void *, const char *, size_t), void *arg)
+{
+	char key[64];
+	const char *k;
+	size_t n;
+	int more = 1;
+
+	if (json_want(s, '{'))
+		return -1;
+	if (json_peek(s) == '}') {
+		s->p++;
+		return 0;
+	}
+	while (more) {
+		if (json_string(s, &k, &n) || json_want(s, ':'))
+			return -1;
+		if (k == s->text || n >= sizeof key)	/* may be overwritten: no key of ours */
+			k = "", n = 0;
+		if (field(s, arg, k, n) || (more = json_next(s, '}')) < 0)
+			return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,188 @@
+/* evalsort.c -- detections in order of score, and the score that makes F1 best.
+ *
+ * Order: by class, then descending score; equal scores in the order of the pictures' keys, then of
+ * rank.  A stable radix sort over the bits of the score (turned so that larger comes first) on
+ * entries laid out in picture order gives just that. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "yolo.h"
+
+struct item64 { uint64_t key; uint32_t i; };
+
+static uint64_t
+falling(double score)
+{
+	uint64_t b;
+
+	memcpy(&b, &score, sizeof b);
+	return b >> 63 ? b : ~b & INT64_MAX;	/* negative ones rise with their bits */
+}
+
+/* Stable, ascending by key; tmp as long as a. */
+static void
+radix(struct item64 *a, struct item64 *tmp, size_t n)
+{
+	static const int bits = 8;
+	size_t (*count)[256];
+
+	if (n < 48) {
+		for (size_t k = 1; k < n; k++) {
+			struct item64 x = a[k];
+			size_t at = k;
+
+			for (; at > 0 && a[at - 1].key > x.key; at--)
+				a[at] = a[at - 1];
+			a[at] = x;
+		}
+		return;
+	}
+	count = (size_t (*)[256])xcalloc(8, sizeof *count);
+	for (size_t k = 0; k < n; k++)
+		for (int b = 0; b < 8; b++)
+			count[b][a[k].key >> b * bits & 255]++;
+	for (int b = 0; b < 8; b++) {
+		size_t sum = 0;
+
+		if (count[b][a[0].key >> b * bits & 255] == n)
+			continue;
+		for (int v = 0; v < 256; v++) {
+			size_t c = count[b][v];
+
+			count[b][v] = sum;
+			sum += c;
+		}
+		for (size_t k = 0; k < n; k++)
+			tmp[count[b][a[k].key >> b * bits & 255]++] = a[k];
+		memcpy(a, tmp, n * sizeof *a);
+	}
+	free(count);
+}
+
+static void
+sort_entries(const struct eval *e, uint32_t *order, size_t n)
+{
+	struct item64 *a = (struct item64 *)xmalloc(2 * n * sizeof *a);
+
+	for (size_t k = 0; k < n; k++) {
+		a[k].key = falling(e->score[order[k]]);
+		a[k].i = order[k];
+	}
+	radix(a, a + n, n);
+	for (size_t k = 0; k < n; k++)
+		order[k] = a[k].i;
+	free(a);
+}
+
+/* Pictures by key, stable. */
+static struct item64 *
+pictures(const struct eval *e)
+{
+	struct item64 *p = (struct item64 *)xmalloc(2 * e->nimage * sizeof *p);
+	int sorted = 1;
+
+	for (size_t i = 0; i < e->nimage; i++) {
+		p[i].key = (uint64_t)e->key[i] ^ (uint64_t)1 << 63;
+		p[i].i = (uint32_t)i;
+		sorted &= !i || p[i - 1].key <= p[i].key;
+	}
+	if (!sorted)
+		radix(p, p + e->nimage, e->nimage);
+	return p;
+}
+
+void
+eval_finish(struct eval *e)
+{
+	struct item64 *p;
+	size_t *at, nc = (size_t)e->nclass;
+
+	if (e->finished)
+		return;
+	free(e->all);
+	e->all = NULL;
+	e->order = (uint32_t *)xrealloc(e->order, e->n * sizeof *e->order);
+	e->pic = (uint32_t *)xrealloc(e->pic, e->n * sizeof *e->pic);
+	free(e->cstart);
+	e->cstart = (size_t *)xcalloc(nc + 2, sizeof *e->cstart);
+	for (size_t i = 0; i < e->n; i++)
+		e->cstart[e->cls[i] + 1]++;
+	for (size_t c = 0; c < nc; c++)
+		e->cstart[c + 1] += e->cstart[c];
+	at = (size_t *)xmalloc((nc + 1) * sizeof *at);
+	memcpy(at, e->cstart, (nc + 1) * sizeof *at);
+	p = pictures(e);
+	for (size_t k = 0; k < e->nimage; k++) {
+		size_t i = p[k].i;
+
+		for (size_t j = i ? e->dend[i - 1] : 0; j < e->dend[i]; j++) {
+			e->order[at[e->cls[j]]++] = (uint32_t)j;
+			e->pic[j] = (uint32_t)i;
+		}
+	}
+#pragma omp parallel for num_threads(e->opt.threads) schedule(dynamic, 1)
+	for (int c = 0; c < e->nclass; c++)
+		sort_entries(e, e->order + e->cstart[c], e->cstart[c + 1] - e->cstart[c]);
+	free(p);
+	free(at);
+	e->finished = 1;
+}
+
+static int
+half_index(const struct eval *e)
+{
+	for (int t = 0; t < e->niou[EV_COCO]; t++)
+		if (fabs(e->iou[EV_COCO][t] - 0.5) < 1e-9)
+			return t;
+	return 0;
+}
+
+/* Scan entries by falling score; every score is a threshold, with all its ties on board. */
+struct eval_point
+eval_best(struct eval *e, int cls, const uint32_t *weight)
+{
+	struct eval_point b = { 0, 0, 0, -1 };
+	uint64_t tp = 0, fp = 0;
+	double npos = 0;
+	const uint32_t *order;
+	size_t n, w = (size_t)e->words, word = (size_t)e->off[EV_COCO];
+	int t = half_index(e), last = e->opt.maxdet[e->opt.nmaxdet - 1];
+
+	eval_finish(e);
+	if (cls < 0 && !e->all) {
+		e->all = (uint32_t *)xmalloc(e->n * sizeof *e->all);
+		memcpy(e->all, e->order, e->n * sizeof *e->all);
+		sort_entries(e, e->all, e->n);
+	}
+	order = cls < 0 ? e->all : e->order + e->cstart[cls];
+	n = cls < 0 ? e->n : e->cstart[cls + 1] - e->cstart[cls];
+	for (size_t i = 0, k = 0; i < e->nt; i++) {
+		while (i >= e->tend[k])
+			k++;
+		if (!(e->tmask[i] & 1) && (cls < 0 || e->tcls[i] == cls))
+			npos += weight ? weight[k] : 1;
+	}
+	for (size_t k = 0; k < n; k++) {
+		size_t i = order[k];
+		uint32_t code = e->code[i * w + word] >> t, times = weight ? weight[e->pic[i]] : 1;
+		double f1;
+
+		if (e->rank[i] < last && !(code & 0x10000)) {
+			tp += code & 1 ? times : 0;
+			fp += code & 1 ? 0 : times;
+		}
+		if (k + 1 < n && e->score[order[k + 1]] == e->score[i])
+			continue;
+		f1 = 2 * (double)tp / ((double)(tp + fp) + npos);
+		if (tp && f1 > b.f1) {
+			b.f1 = f1;
+			b.p = (double)tp / (double)(tp + fp);
+			b.r = (double)tp / npos;
+			b.thr = e->score[i];
+		}
+	}
+	if (npos == 0)
+		b.p = b.r = b.f1 = -1;
+	return b;
+}
