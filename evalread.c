@@ -44,7 +44,7 @@ record_reset(struct found *r)
 static int
 kept_string(struct scan *s, char **keep, const char **out, size_t *len)
 {
-	if (json_string(s, out, len))
+	if (scan_string(s, out, len))
 		return -1;
 	if (*out == s->text) {
 		free(*keep);
@@ -60,7 +60,7 @@ whole(struct scan *s, int64_t *v)
 	const char *at = s->p;
 	double d;
 
-	if (json_number(s, &d))
+	if (scan_number(s, &d))
 		return -1;
 	if (d != floor(d) || fabs(d) > 9e15)
 		return scan_fail(s, at, "an id is not a whole number");
@@ -73,10 +73,10 @@ box_array(struct scan *s, struct eval_in *in)
 {
 	double *v[4] = { &in->x, &in->y, &in->w, &in->h };
 
-	if (json_want(s, '['))
+	if (scan_want(s, '['))
 		return -1;
 	for (int i = 0; i < 4; i++)
-		if (json_number(s, v[i]) || json_want(s, i < 3 ? ',' : ']'))
+		if (scan_number(s, v[i]) || scan_want(s, i < 3 ? ',' : ']'))
 			return -1;
 	return 0;
 }
@@ -87,14 +87,14 @@ relative_field(struct scan *s, void *arg, const char *k, size_t n)
 	struct eval_in *in = (struct eval_in *)arg;
 
 	if (n == 8 && !memcmp(k, "center_x", 8))
-		return json_number(s, &in->x);
+		return scan_number(s, &in->x);
 	if (n == 8 && !memcmp(k, "center_y", 8))
-		return json_number(s, &in->y);
+		return scan_number(s, &in->y);
 	if (n == 5 && !memcmp(k, "width", 5))
-		return json_number(s, &in->w);
+		return scan_number(s, &in->w);
 	if (n == 6 && !memcmp(k, "height", 6))
-		return json_number(s, &in->h);
-	return json_skip(s);
+		return scan_number(s, &in->h);
+	return scan_skip(s);
 }
 
 struct object { struct eval_in in; int has; char *keep; };
@@ -113,14 +113,14 @@ object_field(struct scan *s, void *arg, const char *k, size_t n)
 		return kept_string(s, &o->keep, &o->in.name, &o->in.name_len);
 	if (n == 10 && !memcmp(k, "confidence", 10)) {
 		o->has |= HAS_SCORE;
-		return json_number(s, &o->in.score);
+		return scan_number(s, &o->in.score);
 	}
 	if (n == 20 && !memcmp(k, "relative_coordinates", 20)) {
 		o->has |= HAS_BOX;
 		o->in.relative = 1;
-		return json_object(s, relative_field, &o->in);
+		return scan_object(s, relative_field, &o->in);
 	}
-	return json_skip(s);
+	return scan_skip(s);
 }
 
 static int
@@ -129,9 +129,9 @@ objects(struct scan *s, struct found *r)
 	int more = 1;
 
 	r->has |= HAS_OBJECTS;
-	if (json_want(s, '['))
+	if (scan_want(s, '['))
 		return -1;
-	if (json_peek(s) == ']') {
+	if (scan_peek(s) == ']') {
 		s->p++;
 		return 0;
 	}
@@ -139,7 +139,7 @@ objects(struct scan *s, struct found *r)
 		struct object o = { .has = 0 };
 		size_t cap = r->cap;
 
-		if (json_object(s, object_field, &o) || (o.has != (HAS_CLASS | HAS_BOX | HAS_SCORE) &&
+		if (scan_object(s, object_field, &o) || (o.has != (HAS_CLASS | HAS_BOX | HAS_SCORE) &&
 		    scan_fail(s, s->p - 1, "an object lacks %s", !(o.has & HAS_CLASS) ? "class_id" :
 		    o.has & HAS_BOX ? "confidence" : "relative_coordinates"))) {
 			free(o.keep);
@@ -149,7 +149,7 @@ objects(struct scan *s, struct found *r)
 		r->obj_name = (char **)xgrow(r->obj_name, &cap, r->nobj + 1, sizeof *r->obj_name);
 		r->obj_name[r->nobj] = o.keep;
 		r->obj[r->nobj++] = o.in;
-		if ((more = json_next(s, ']')) < 0)
+		if ((more = scan_next(s, ']')) < 0)
 			return -1;
 	}
 	return 0;
@@ -159,7 +159,7 @@ static int
 image_value(struct scan *s, struct found *r)
 {
 	r->has |= HAS_IMAGE;
-	if (json_peek(s) == '"')
+	if (scan_peek(s) == '"')
 		return kept_string(s, &r->keep[0], &r->in.image, &r->in.image_len);
 	r->in.image = NULL;
 	return whole(s, &r->in.image_id);
@@ -169,7 +169,7 @@ static int
 class_value(struct scan *s, struct found *r, enum eval_cls kind)
 {
 	r->has |= HAS_CLASS;
-	if (json_peek(s) == '"')
+	if (scan_peek(s) == '"')
 		return kept_string(s, &r->keep[1], &r->in.name, &r->in.name_len);
 	r->in.kind = kind;
 	return whole(s, &r->in.cls);
@@ -186,7 +186,7 @@ field(struct scan *s, void *arg, const char *k, size_t n)
 			r->has |= HAS_BOX;
 			return box_array(s, &r->in);
 		}
-		if (!memcmp(k, "name", 4) && json_peek(s) == '"') {
+		if (!memcmp(k, "name", 4) && scan_peek(s) == '"') {
 			if (!(r->has & HAS_CLASS))
 				r->in.kind = EVAL_BY_NAME;
 			r->has |= HAS_CLASS;
@@ -196,7 +196,7 @@ field(struct scan *s, void *arg, const char *k, size_t n)
 	case 5:
 		if (!memcmp(k, "score", 5)) {
 			r->has |= HAS_SCORE;
-			return json_number(s, &r->in.score);
+			return scan_number(s, &r->in.score);
 		}
 		if (!memcmp(k, "image", 5))
 			return image_value(s, r);
@@ -204,7 +204,7 @@ field(struct scan *s, void *arg, const char *k, size_t n)
 			return class_value(s, r, EVAL_BY_INDEX);
 		break;
 	case 7:
-		if (!memcmp(k, "objects", 7) && json_peek(s) == '[')
+		if (!memcmp(k, "objects", 7) && scan_peek(s) == '[')
 			return objects(s, r);
 		break;
 	case 8:
@@ -216,7 +216,7 @@ field(struct scan *s, void *arg, const char *k, size_t n)
 			return class_value(s, r, EVAL_BY_ID);
 		break;
 	}
-	return json_skip(s);
+	return scan_skip(s);
 }
 
 static int
@@ -239,11 +239,11 @@ detection(struct scan *s, void *arg)
 	char *start;
 
 	record_reset(r);
-	if (json_peek(s) != '{')
+	if (scan_peek(s) != '{')
 		return scan_fail(s, s->p, "want a detection: {\"image_id\":, \"category_id\":, \"bbox\":, "
 		    "\"score\":}");
 	start = s->p;
-	if (json_object(s, field, r))
+	if (scan_object(s, field, r))
 		return -1;
 	if (r->has & HAS_OBJECTS) {
 		if (!(r->has & HAS_IMAGE))
@@ -284,25 +284,25 @@ wrapped(struct scan *s, struct reader *d)
 	int more = 1;
 
 	s->p++;
-	for (; more; more = json_next(s, '}')) {
+	for (; more; more = scan_next(s, '}')) {
 		size_t at;
 
 		scan_more(s);
 		at = (size_t)(s->p - s->buf);
-		if (more < 0 || json_string(s, &k, &n) || json_want(s, ':'))
+		if (more < 0 || scan_string(s, &k, &n) || scan_want(s, ':'))
 			return -1;
 		if (n == 11 && !memcmp(k, "annotations", 11)) {
 			d->array = 1;
-			if (json_array(s, detection, d))
+			if (scan_array(s, detection, d))
 				return -1;
 			continue;
 		}
-		while (json_skip(s)) {
+		while (scan_skip(s)) {
 			s->p = s->buf + at;
 			if (!scan_again(s))
 				return -1;
 			at = 0;
-			if (json_string(s, &k, &n) || json_want(s, ':'))
+			if (scan_string(s, &k, &n) || scan_want(s, ':'))
 				return -1;
 		}
 	}
@@ -312,7 +312,7 @@ wrapped(struct scan *s, struct reader *d)
 static int
 lines(struct scan *s, struct reader *d)
 {
-	while (json_peek(s) || (scan_more(s) && json_peek(s))) {
+	while (scan_peek(s) || (scan_more(s) && scan_peek(s))) {
 		size_t at;
 
 		if (s->end - s->p < 4096)
@@ -335,11 +335,11 @@ json(struct scan *s, struct reader *d)
 	const char *k;
 
 	if (*s->p == '[') {
-		if (json_array(s, detection, d))
+		if (scan_array(s, detection, d))
 			return -1;
 	} else {
 		s->p++;
-		if (json_peek(s) != '}' && json_string(s, &k, &n))
+		if (scan_peek(s) != '}' && scan_string(s, &k, &n))
 			return -1;
 		n = s->p[-1] == '"' ? n : 0;
 		s->p = s->buf + at;
@@ -348,7 +348,7 @@ json(struct scan *s, struct reader *d)
 		if (wrapped(s, d))
 			return -1;
 	}
-	while (!json_peek(s) && scan_more(s))
+	while (!scan_peek(s) && scan_more(s))
 		;
 	return s->p == s->end ? 0 : scan_fail(s, s->p, "something follows the end of the JSON");
 }
@@ -361,7 +361,7 @@ eval_read_scan(struct scan *s, eval_sink *sink, void *arg, struct err *e)
 
 	if (!memcmp(s->p, "\xef\xbb\xbf", 3))
 		s->p += 3;
-	while (!json_peek(s) && scan_more(s))
+	while (!scan_peek(s) && scan_more(s))
 		;
 	if (s->p == s->end)
 		return s->error ? scan_error(s, e) : 0;

@@ -250,14 +250,14 @@ blank(struct scan *s)
 
 /* The next character that is not blank, not consumed. */
 char
-json_peek(struct scan *s)
+scan_peek(struct scan *s)
 {
 	blank(s);
 	return *s->p;
 }
 
 int
-json_want(struct scan *s, char c)
+scan_want(struct scan *s, char c)
 {
 	blank(s);
 	if (*s->p != c)
@@ -268,7 +268,7 @@ json_want(struct scan *s, char c)
 
 /* After an element: 1 more follow, 0 the closing bracket was taken, -1. */
 int
-json_next(struct scan *s, char close)
+scan_next(struct scan *s, char close)
 {
 	blank(s);
 	if (*s->p == ',') {
@@ -283,7 +283,7 @@ json_next(struct scan *s, char close)
 }
 
 int
-json_number(struct scan *s, double *v)
+scan_number(struct scan *s, double *v)
 {
 	const char *p;
 
@@ -364,7 +364,7 @@ escape(const char *p, char **o)
 /* A string, decoded, NUL-terminated.  It lies in the window or, with escapes, behind *text, which
  * grows; valid until the next call with the same text or the next scan_more. */
 int
-json_string(struct scan *s, const char **out, size_t *len)
+scan_string(struct scan *s, const char **out, size_t *len)
 {
 	char *p, *o;
 	const char *q;
@@ -398,7 +398,7 @@ json_string(struct scan *s, const char **out, size_t *len)
 
 /* Over one value of any kind, without recursion: depth is counted, brackets of either kind. */
 int
-json_skip(struct scan *s)
+scan_skip(struct scan *s)
 {
 	int depth = 0;
 	char *p;
@@ -431,25 +431,25 @@ json_skip(struct scan *s)
 /* Call elem for each element of an array; it reads one value at s->p and may be called again for
  * the same element, from its start, when the window ended in it. */
 int
-json_array(struct scan *s, int (*elem)(struct scan *, void *), void *arg)
+scan_array(struct scan *s, int (*elem)(struct scan *, void *), void *arg)
 {
 	int more = 1;
 
-	while (!json_peek(s) && scan_more(s))
+	while (!scan_peek(s) && scan_more(s))
 		;
-	if (json_want(s, '['))
+	if (scan_want(s, '['))
 		return -1;
 	for (int first = 1; more; first = 0) {
 		size_t at;
 
 		if (s->end - s->p < 4096)
 			scan_more(s);
-		if (first && json_peek(s) == ']') {
+		if (first && scan_peek(s) == ']') {
 			s->p++;
 			return 0;
 		}
 		at = (size_t)(s->p - s->buf);
-		while (elem(s, arg) || (more = json_next(s, ']')) < 0) {
+		while (elem(s, arg) || (more = scan_next(s, ']')) < 0) {
 			s->p = s->buf + at;
 			if (s->fatal || !scan_again(s))
 				return -1;
@@ -461,25 +461,25 @@ json_array(struct scan *s, int (*elem)(struct scan *, void *), void *arg)
 
 /* Call field for each "key": value of an object, with s->p at the value. */
 int
-json_object(struct scan *s, int (*field)(struct scan *, void *, const char *, size_t), void *arg)
+scan_object(struct scan *s, int (*field)(struct scan *, void *, const char *, size_t), void *arg)
 {
 	char key[64];
 	const char *k;
 	size_t n;
 	int more = 1;
 
-	if (json_want(s, '{'))
+	if (scan_want(s, '{'))
 		return -1;
-	if (json_peek(s) == '}') {
+	if (scan_peek(s) == '}') {
 		s->p++;
 		return 0;
 	}
 	while (more) {
-		if (json_string(s, &k, &n) || json_want(s, ':'))
+		if (scan_string(s, &k, &n) || scan_want(s, ':'))
 			return -1;
 		if (k == s->text || n >= sizeof key)	/* may be overwritten: no key of ours */
 			k = "", n = 0;
-		if (field(s, arg, k, n) || (more = json_next(s, '}')) < 0)
+		if (field(s, arg, k, n) || (more = scan_next(s, '}')) < 0)
 			return -1;
 	}
 	return 0;

@@ -1107,14 +1107,14 @@ int scan_fail(struct scan *, const char *at, const char *fmt, ...) PRINTF(3, 4);
 int scan_error(struct scan *, struct err *);		/* the last failure as file:line: why */
 int scan_again(struct scan *);
 int scan_decimal(const char **p, double *);		/* the nearest double; -1: no number */
-char json_peek(struct scan *);
-int json_want(struct scan *, char);
-int json_next(struct scan *, char close);
-int json_number(struct scan *, double *);
-int json_string(struct scan *, const char **, size_t *);
-int json_skip(struct scan *);
-int json_array(struct scan *, int (*elem)(struct scan *, void *), void *);
-int json_object(struct scan *, int (*field)(struct scan *, void *, const char *, size_t), void *);
+char scan_peek(struct scan *);
+int scan_want(struct scan *, char);
+int scan_next(struct scan *, char close);
+int scan_number(struct scan *, double *);
+int scan_string(struct scan *, const char **, size_t *);
+int scan_skip(struct scan *);
+int scan_array(struct scan *, int (*elem)(struct scan *, void *), void *);
+int scan_object(struct scan *, int (*field)(struct scan *, void *, const char *, size_t), void *);
 
 /* ---- evalmap.c, evalrule.c, evalap.c: matching, average precision by each rule ------------- */
 

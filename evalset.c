@@ -1,0 +1,398 @@
+/* evalset.c -- detections as they come, put together by picture, scored.
+ *
+ * Files sorted by picture (most are) are scored block by block while they are read, and only what
+ * struct eval keeps of a detection stays.  Where a picture comes back after its block, or a class
+ * name turns out to be unknown so that all names must be seen first, reading starts again and
+ * keeps everything until the end; from a pipe it does so from the start. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "yolo.h"
+
+enum { BLOCK = 1 << 14 };		/* detections */
+
+void
+eval_set_open(struct eval_set *s, const struct eval_truth *t, struct eval *ev)
+{
+	memset(s, 0, sizeof *s);
+	s->truth = t;
+	s->ev = ev;
+	s->seen = (unsigned char *)xcalloc((size_t)t->n, 1);
+	s->last_pic = s->last_side = -1;
+}
+
+static void
+forget(struct eval_set *s)
+{
+	for (int i = 0; i < s->nside; i++)
+		free(s->side[i].name);
+	free(s->side);
+	s->side = NULL;
+	s->nside = 0;
+	eval_hash_free(&s->unknown);
+	s->total = s->low = s->bad_images = s->bad_classes = s->dup_images = s->n = 0;
+	s->last_pic = s->last_side = -1;
+	s->last_len = 0;
+	memset(s->seen, 0, (size_t)s->truth->n);
+}
+
+void
+eval_set_close(struct eval_set *s)
+{
+	forget(s);
+	free(s->raw);
+	free(s->seen);
+	free(s->last_image);
+}
+
+/* ---- classes ---- */
+
+static int
+class_by_name(const struct eval_truth *t, const char *name)
+{
+	for (int i = 0; i < t->nclass; i++)
+		if (t->class_name[i] && !strcmp(t->class_name[i], name))
+			return i;
+	return -1;
+}
+
+/* The truth's class by name or id; classes without either by position, checked at the end. */
+static int
+class_of(const struct eval_set *s, const struct eval_side *d)
+{
+	const struct eval_truth *t = s->truth;
+
+	if (d->name)
+		return class_by_name(t, d->name);
+	if (d->kind == EVAL_BY_ID && t->ids) {
+		for (int i = 0; i < t->nclass; i++)
+			if (t->class_id[i] == d->cls)
+				return i;
+		return -1;
+	}
+	/* yolo-detect -f coco writes class + 1 where it knows no ids */
+	return (int)(d->kind == EVAL_BY_ID ? d->cls - 1 : d->cls);
+}
+
+static int
+same_class(const struct eval_side *d, const struct eval_in *in)
+{
+	if (d->kind != in->kind || (in->kind != EVAL_BY_NAME && d->cls != in->cls))
+		return 0;
+	return in->name && d->name ? !strncmp(d->name, in->name, in->name_len) &&
+	    !d->name[in->name_len] : in->kind == EVAL_BY_ID || (!in->name && !d->name);
+}
+
+static int
+side_of(struct eval_set *s, const struct eval_in *in)
+{
+	struct eval_side *d;
+	size_t n = in->name_len;
+
+	if (s->last_side >= 0 && same_class(s->side + s->last_side, in))
+		return s->last_side;
+	for (int i = 0; i < s->nside; i++)
+		if (same_class(s->side + i, in))
+			return s->last_side = i;
+	s->side = (struct eval_side *)xrealloc(s->side, (size_t)(s->nside + 1) * sizeof *s->side);
+	d = s->side + s->nside;
+	memset(d, 0, sizeof *d);
+	d->kind = in->kind;
+	d->cls = in->cls;
+	if (in->name && in->kind != EVAL_BY_ID)
+		d->name = (char *)memcpy(xcalloc(n + 1, 1), in->name, n);
+	else if (in->kind == EVAL_BY_INDEX && in->cls < s->nnames)
+		d->name = xstrdup(s->names[in->cls]);
+	d->to = class_of(s, d);
+	return s->last_side = s->nside++;
+}
+
+/* All names known: fine.  Else by position, when both sides count the same classes. */
+static int
+settle_classes(struct eval_set *s, struct err *e)
+{
+	const struct eval_truth *t = s->truth;
+	const char *odd = NULL;
+	int64_t most = s->nnames - 1;
+	int named = 0, numbered = 1, n = 0;
+
+	for (int i = 0; i < s->nside; i++) {
+		struct eval_side *d = s->side + i;
+
+		named |= d->name != NULL;
+		numbered &= d->kind == EVAL_BY_INDEX;
+		most = d->kind == EVAL_BY_INDEX && d->cls > most ? d->cls : most;
+		if (d->name && d->to < 0 && !odd)
+			odd = d->name;
+		if (!d->name && d->kind == EVAL_BY_INDEX && d->to >= t->nclass)
+			return err_set(e, "class %lld of the detections: the truth has %d classes",
+			    (long long)d->cls, t->nclass);
+		if (d->to >= t->nclass)
+			d->to = -1;
+	}
+	if (!odd || s->skip_unknown < 0)
+		return 0;
+	for (int i = 0; i < t->nclass; i++)
+		n += t->class_name[i] != NULL;
+	if (named && n && (!numbered || most + 1 != t->nclass))
+		return err_set(e, "class '%s' of the detections is not in the truth, and %lld classes there "
+		    "are not %d here: want the same names, or -O unknown=skip", odd, (long long)(numbered ?
+		    most + 1 : s->nside), t->nclass);
+	if (!numbered)
+		return err_set(e, "class '%s' of the detections: the truth has no class names", odd);
+	s->by_position = 1;
+	for (int i = 0; i < s->nside; i++)
+		s->side[i].to = (int)s->side[i].cls;
+	return 0;
+}
+
+/* ---- pictures ---- */
+
+static int
+picture_of(struct eval_set *s, const struct eval_in *in)
+{
+	if (!in->image) {
+		if (s->last_len == SIZE_MAX && in->image_id == s->last_id)
+			return s->last_pic;
+		s->last_len = SIZE_MAX;
+		s->last_id = in->image_id;
+		return s->last_pic = eval_names_id(s->truth->names, in->image_id);
+	}
+	if (s->last_image && in->image_len == s->last_len &&
+	    !memcmp(s->last_image, in->image, in->image_len))
+		return s->last_pic;
+	s->last_image = (char *)xgrow(s->last_image, &s->last_cap, in->image_len + 1, 1);
+	memcpy(s->last_image, in->image, in->image_len);
+	s->last_len = in->image_len;
+	return s->last_pic = eval_names_find(s->truth->names, in->image, in->image_len);
+}
+
+static void
+unknown_picture(struct eval_set *s, const struct eval_in *in)
+{
+	char id[32];
+
+	snprintf(id, sizeof id, "%lld", (long long)in->image_id);
+	s->bad_images++;
+	if (in->image)
+		eval_hash_put(&s->unknown, in->image, in->image_len, (int)s->unknown.n);
+	else
+		eval_hash_put(&s->unknown, id, strlen(id), (int)s->unknown.n);
+}
+
+/* ---- scoring ---- */
+
+/* Is the list the same block k times over?  Its length, or n. */
+static int
+period(const struct eval_det *d, int n)
+{
+	for (int k = 2; k <= 8 && k <= n; k++) {
+		int len = n / k, i = 0;
+
+		if (n % k || memcmp(d, d + len, sizeof *d))
+			continue;
+		while (i + len < n && !memcmp(d + i, d + i + len, sizeof *d))
+			i++;
+		if (i + len == n)
+			return len;
+	}
+	return n;
+}
+
+static void
+score_images(struct eval_set *s, struct eval_image *im, const int *pic, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int len = period(im[i].det, im[i].ndet);
+
+		if (len < im[i].ndet) {
+			s->dup_first = s->dup_images++ ? s->dup_first : pic[i];
+			if (s->dup == 1)
+				im[i].ndet = len;
+		}
+	}
+	eval_add(s->ev, im, n);
+	for (int i = 0; i < n && s->each; i++)
+		s->each(s->arg, pic[i], im + i);
+}
+
+/* Detections [0, n) of raw, together by picture: score them and let them go. */
+static void
+flush(struct eval_set *s)
+{
+	struct eval_image *im = NULL;
+	int *pic = NULL, n = 0;
+	size_t cap = 0, pcap = 0;
+
+	for (size_t i = 0, j; i < s->n; i = j) {
+		int p = s->raw[i].image;
+		const struct eval_pic *t = s->truth->pic + p;
+
+		for (j = i; j < s->n && s->raw[j].image == p; j++)
+			;
+		im = (struct eval_image *)xgrow(im, &cap, (size_t)n + 1, sizeof *im);
+		pic = (int *)xgrow(pic, &pcap, (size_t)n + 1, sizeof *pic);
+		pic[n] = p;
+		im[n++] = (struct eval_image){ p, s->truth->box + t->first, s->raw + i, t->n,
+			(int)(j - i) };
+	}
+	score_images(s, im, pic, n);
+	free(im);
+	free(pic);
+	s->n = 0;
+}
+
+/* Everything at once, put in the order of the pictures (stable); classes are decided only now. */
+static void
+flush_all(struct eval_set *s)
+{
+	size_t np = (size_t)s->truth->n, *at = (size_t *)xcalloc(np + 2, sizeof *at), n = 0;
+	struct eval_det *sorted = (struct eval_det *)xmalloc((s->n + 1) * sizeof *sorted);
+
+	for (size_t i = 0; i < s->n; i++) {
+		struct eval_det *d = s->raw + i;
+		struct eval_side *c = s->side + d->cls;
+
+		if (c->to < 0) {
+			s->bad_classes++;
+			c->n++;
+			continue;
+		}
+		s->raw[n] = *d;
+		s->raw[n].cls = c->to;
+		at[s->raw[n++].image + 1]++;
+	}
+	for (size_t i = 0; i < np; i++)
+		at[i + 1] += at[i];
+	for (size_t i = 0; i < n; i++)
+		sorted[at[s->raw[i].image]++] = s->raw[i];
+	free(at);
+	free(s->raw);
+	s->raw = sorted;
+	s->cap = s->n + 1;
+	s->n = n;
+	flush(s);
+}
+
+/* ---- one detection ---- */
+
+static int
+start_again(struct eval_set *s, struct err *e)
+{
+	s->restart = 1;
+	return err_set(e, "read again");
+}
+
+static int
+keep(struct eval_set *s, int pic, int side, const struct eval_in *in, struct err *e)
+{
+	const struct eval_pic *p = s->truth->pic + pic;
+	struct eval_det *d;
+
+	if (!s->buffer && (!s->n || s->raw[s->n - 1].image != pic)) {
+		if (s->seen[pic])
+			return start_again(s, e);
+		if (s->n >= BLOCK * (size_t)s->ev->opt.threads)
+			flush(s);
+	}
+	s->seen[pic] = 1;
+	s->raw = (struct eval_det *)xgrow(s->raw, &s->cap, s->n + 1, sizeof *s->raw);
+	d = s->raw + s->n++;
+	d->score = in->score;
+	d->image = pic;
+	d->cls = s->buffer ? side : s->side[side].to;
+	d->x = in->x;
+	d->y = in->y;
+	d->w = in->w;
+	d->h = in->h;
+	if (in->relative) {
+		if (!p->w || !p->h)
+			return err_set(e, "fractions of a picture whose size the truth does not say");
+		d->x = (in->x - in->w / 2) * p->w;
+		d->y = (in->y - in->h / 2) * p->h;
+		d->w = in->w * p->w;
+		d->h = in->h * p->h;
+	}
+	return 0;
+}
+
+static int
+take(void *arg, const struct eval_in *in, struct err *e)
+{
+	struct eval_set *s = (struct eval_set *)arg;
+	int pic, side;
+
+	s->total++;
+	if (in->score < s->min_score) {
+		s->low++;
+		return 0;
+	}
+	pic = picture_of(s, in);
+	if (pic < 0) {
+		unknown_picture(s, in);
+		return 0;
+	}
+	side = side_of(s, in);
+	if (!s->buffer && (s->side[side].to < 0 || s->side[side].to >= s->truth->nclass)) {
+		if (s->side[side].kind != EVAL_BY_ID)
+			return start_again(s, e);
+		s->bad_classes++;
+		s->side[side].n++;
+		return 0;
+	}
+	return keep(s, pic, side, in, e);
+}
+
+static int
+read_all(struct eval_set *s, char *const *path, int n, struct err *e)
+{
+	struct eval_image im;
+
+	for (int i = 0; i < n; i++)
+		if (eval_read(path[i], s->truth->names, take, s, e))
+			return -1;
+	if (settle_classes(s, e))
+		return -1;
+	if (s->buffer)
+		flush_all(s);
+	else
+		flush(s);
+	for (int i = 0; i < s->truth->n; i++)
+		if (!s->seen[i]) {
+			const struct eval_pic *p = s->truth->pic + i;
+
+			im = (struct eval_image){ i, s->truth->box + p->first, NULL, p->n, 0 };
+			eval_add(s->ev, &im, 1);
+			if (s->each)
+				s->each(s->arg, i, &im);
+		}
+	return 0;
+}
+
+static int
+can_reread(const char *path)
+{
+	struct stat st;
+
+	return strcmp(path, "-") && !stat(path, &st) && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+}
+
+int
+eval_set_read(struct eval_set *s, char *const *path, int n,
+    struct eval *(*renew)(void *arg, struct eval *), void *arg, struct err *e)
+{
+	int r;
+
+	for (int i = 0; i < n; i++)
+		s->buffer |= !can_reread(path[i]);
+	r = read_all(s, path, n, e);
+	if (r && s->restart) {
+		forget(s);
+		s->ev = renew(arg, s->ev);
+		s->buffer = 1;
+		s->restart = 0;
+		r = read_all(s, path, n, e);
+	}
+	return r;
+}

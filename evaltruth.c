@@ -1,0 +1,447 @@
+/* evaltruth.c -- truth from COCO json, and truth in general.
+ *
+ * Everything stands as the file has it: zero-area boxes, crowds, areas, ids; what counts is for
+ * the rules to say.  Pictures are sorted by id, classes by category id; truths keep the order of
+ * the file within a picture.  Truths of pictures or categories that the file does not list are
+ * left out, as pycocotools does, and counted. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "yolo.h"
+
+struct category { int64_t id; char *name; };
+struct annotation { struct box b; int64_t image, category; };
+struct coco {
+	struct eval_pic *pic;
+	struct category *cat;
+	struct annotation *ann;
+	size_t npic, pic_cap, ncat, cat_cap, nann, ann_cap;
+	struct eval_hash word;		/* ids that are words: numbered from the bottom */
+	long no_area, zero_id;
+	/* one element while it is read */
+	struct eval_pic p;
+	struct category c;
+	struct annotation a;
+	int has;
+};
+enum { HAS_ID = 1, HAS_IMAGE = 2, HAS_CATEGORY = 4, HAS_BOX = 8, HAS_AREA = 16 };
+
+/* "2299" is 2299; a word that is no number gets one of its own. */
+static int
+id_value(struct scan *s, struct coco *c, int64_t *id)
+{
+	const char *str, *q;
+	size_t n;
+	double v;
+	int at;
+
+	if (scan_peek(s) != '"') {
+		if (scan_number(s, &v))
+			return -1;
+	} else {
+		if (scan_string(s, &str, &n))
+			return -1;
+		q = str;
+		if (n > 18 || scan_decimal(&q, &v) || q != str + n || v != floor(v)) {
+			if ((at = eval_hash_get(&c->word, str, n)) < 0)
+				eval_hash_put(&c->word, str, n, at = (int)c->word.n);
+			*id = EVAL_NOID + 1 + at;
+			return 0;
+		}
+	}
+	if (v != floor(v) || fabs(v) > 9e15)
+		return scan_fail(s, s->p, "an id is not a whole number");
+	*id = (int64_t)v;
+	return 0;
+}
+
+static int
+is(const char *k, size_t n, const char *word)
+{
+	return strlen(word) == n && !memcmp(k, word, n);
+}
+
+static int
+copy_string(struct scan *s, char **out)
+{
+	const char *str;
+	size_t n;
+
+	if (scan_string(s, &str, &n))
+		return -1;
+	free(*out);
+	*out = (char *)memcpy(xcalloc(n + 1, 1), str, n);
+	return 0;
+}
+
+static int
+side(struct scan *s, int *out)
+{
+	double v;
+
+	if (scan_number(s, &v))
+		return -1;
+	if (v < 0 || v > 1e9)
+		return scan_fail(s, s->p, "width or height %g: want 0..1e9", v);
+	*out = (int)v;
+	return 0;
+}
+
+static int
+image_field(struct scan *s, void *arg, const char *k, size_t n)
+{
+	struct coco *c = (struct coco *)arg;
+
+	if (is(k, n, "id")) {
+		c->has |= HAS_ID;
+		return id_value(s, c, &c->p.id);
+	}
+	if (is(k, n, "file_name") && scan_peek(s) == '"')
+		return copy_string(s, &c->p.name);
+	if (is(k, n, "width") && scan_peek(s) != 'n')
+		return side(s, &c->p.w);
+	if (is(k, n, "height") && scan_peek(s) != 'n')
+		return side(s, &c->p.h);
+	return scan_skip(s);
+}
+
+static int
+image_elem(struct scan *s, void *arg)
+{
+	struct coco *c = (struct coco *)arg;
+
+	free(c->p.name);
+	memset(&c->p, 0, sizeof c->p);
+	c->has = 0;
+	if (scan_object(s, image_field, c))
+		return -1;
+	if (!c->has)
+		return scan_fail(s, s->p - 1, "an image without \"id\"");
+	c->pic = (struct eval_pic *)xgrow(c->pic, &c->pic_cap, c->npic + 1, sizeof *c->pic);
+	c->pic[c->npic++] = c->p;
+	memset(&c->p, 0, sizeof c->p);
+	return 0;
+}
+
+static int
+category_field(struct scan *s, void *arg, const char *k, size_t n)
+{
+	struct coco *c = (struct coco *)arg;
+
+	if (is(k, n, "id")) {
+		c->has |= HAS_ID;
+		return id_value(s, c, &c->c.id);
+	}
+	if (is(k, n, "name") && scan_peek(s) == '"')
+		return copy_string(s, &c->c.name);
+	return scan_skip(s);
+}
+
+static int
+category_elem(struct scan *s, void *arg)
+{
+	struct coco *c = (struct coco *)arg;
+
+	free(c->c.name);
+	memset(&c->c, 0, sizeof c->c);
+	c->has = 0;
+	if (scan_object(s, category_field, c))
+		return -1;
+	if (!c->has)
+		return scan_fail(s, s->p - 1, "a category without \"id\"");
+	c->cat = (struct category *)xgrow(c->cat, &c->cat_cap, c->ncat + 1, sizeof *c->cat);
+	c->cat[c->ncat++] = c->c;
+	memset(&c->c, 0, sizeof c->c);
+	return 0;
+}
+
+static int
+flag(struct scan *s, int bit, int *flags)
+{
+	double v = 1;
+	char ch = scan_peek(s);
+
+	if (ch == 't' || ch == 'f' || ch == 'n') {
+		v = ch == 't';
+		if (scan_skip(s))
+			return -1;
+	} else if (scan_number(s, &v))
+		return -1;
+	*flags |= v != 0 ? bit : 0;
+	return 0;
+}
+
+static int
+annotation_field(struct scan *s, void *arg, const char *k, size_t n)
+{
+	struct coco *c = (struct coco *)arg;
+	struct box *b = &c->a.b;
+	double *v[4] = { &b->x, &b->y, &b->w, &b->h };
+
+	if (is(k, n, "id")) {
+		c->has |= HAS_ID;
+		return id_value(s, c, &b->id);
+	}
+	if (is(k, n, "image_id")) {
+		c->has |= HAS_IMAGE;
+		return id_value(s, c, &c->a.image);
+	}
+	if (is(k, n, "category_id")) {
+		c->has |= HAS_CATEGORY;
+		return id_value(s, c, &c->a.category);
+	}
+	if (is(k, n, "bbox")) {
+		c->has |= HAS_BOX;
+		if (scan_want(s, '['))
+			return -1;
+		for (int i = 0; i < 4; i++)
+			if (scan_number(s, v[i]) || scan_want(s, i < 3 ? ',' : ']'))
+				return -1;
+		return 0;
+	}
+	if (is(k, n, "area") && scan_peek(s) != 'n') {
+		c->has |= HAS_AREA;
+		return scan_number(s, &b->area);
+	}
+	if (is(k, n, "iscrowd"))
+		return flag(s, BOX_CROWD, &b->flags);
+	if (is(k, n, "ignore"))
+		return flag(s, BOX_DIFFICULT, &b->flags);
+	return scan_skip(s);
+}
+
+static int
+annotation_elem(struct scan *s, void *arg)
+{
+	struct coco *c = (struct coco *)arg;
+
+	memset(&c->a, 0, sizeof c->a);
+	c->a.b.id = -1;
+	c->has = 0;
+	if (scan_object(s, annotation_field, c))
+		return -1;
+	for (int i = 1; i < 4; i++)
+		if (!(c->has >> i & 1))
+			return scan_fail(s, s->p - 1, "an annotation lacks \"%s\"", i == 1 ? "image_id" :
+			    i == 2 ? "category_id" : "bbox");
+	if (!(c->has & HAS_AREA)) {
+		c->a.b.area = c->a.b.w * c->a.b.h;
+		c->no_area++;
+	}
+	c->zero_id += (c->has & HAS_ID) && c->a.b.id == 0;
+	c->ann = (struct annotation *)xgrow(c->ann, &c->ann_cap, c->nann + 1, sizeof *c->ann);
+	c->ann[c->nann++] = c->a;
+	return 0;
+}
+
+static int
+top(struct scan *s, struct coco *c)
+{
+	int met = 0, more = 1;
+
+	if (scan_want(s, '{'))
+		return -1;
+	while (more) {
+		int r;
+		const char *k;
+		size_t n, at;
+
+		scan_more(s);
+		at = (size_t)(s->p - s->buf);
+		if (scan_string(s, &k, &n) || scan_want(s, ':'))
+			return -1;
+		if (is(k, n, "images"))
+			met |= 1, r = scan_array(s, image_elem, c);
+		else if (is(k, n, "categories"))
+			met |= 2, r = scan_array(s, category_elem, c);
+		else if (is(k, n, "annotations"))
+			met |= 4, r = scan_array(s, annotation_elem, c);
+		else
+			while ((r = scan_skip(s))) {
+				s->p = s->buf + at;
+				if (!scan_again(s))
+					break;
+				at = 0;
+				if (scan_string(s, &k, &n) || scan_want(s, ':'))
+					return -1;
+			}
+		if (r || (more = scan_next(s, '}')) < 0)
+			return -1;
+	}
+	if (met != 7)
+		return scan_fail(s, s->p - 1, "no \"%s\": want images, categories and annotations",
+		    !(met & 1) ? "images" : !(met & 2) ? "categories" : "annotations");
+	return 0;
+}
+
+static int
+by_pic(const void *pa, const void *pb)
+{
+	const struct eval_pic *a = (const struct eval_pic *)pa, *b = (const struct eval_pic *)pb;
+
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static int
+by_cat(const void *pa, const void *pb)
+{
+	const struct category *a = (const struct category *)pa, *b = (const struct category *)pb;
+
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* Sorted, one of each id. */
+static void
+sort_tables(struct coco *c, struct eval_truth *t)
+{
+	size_t n = 0, k = 0;
+
+	if (c->npic)
+		qsort(c->pic, c->npic, sizeof *c->pic, by_pic);
+	for (size_t i = 0; i < c->npic; i++)
+		if (n && c->pic[n - 1].id == c->pic[i].id)
+			free(c->pic[i].name);
+		else
+			c->pic[n++] = c->pic[i];
+	if (n < c->npic)
+		warn("%zu image ids occur more than once in the truth", c->npic - n);
+	t->pic = c->pic;
+	t->n = (int)n;
+	if (c->ncat)
+		qsort(c->cat, c->ncat, sizeof *c->cat, by_cat);
+	t->class_name = (char **)xcalloc(c->ncat, sizeof *t->class_name);
+	t->class_id = (int64_t *)xcalloc(c->ncat, sizeof *t->class_id);
+	for (size_t i = 0; i < c->ncat; i++)
+		if (k && t->class_id[k - 1] == c->cat[i].id)
+			free(c->cat[i].name);
+		else {
+			t->class_id[k] = c->cat[i].id;
+			t->class_name[k++] = c->cat[i].name;
+		}
+	t->nclass = (int)k;
+	t->ids = 1;
+}
+
+static int
+class_of(const struct eval_truth *t, int64_t id)
+{
+	int lo = 0, hi = t->nclass;
+
+	while (lo < hi) {
+		int mid = (lo + hi) / 2;
+
+		if (t->class_id[mid] < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < t->nclass && t->class_id[lo] == id ? lo : -1;
+}
+
+static void
+place_boxes(struct coco *c, struct eval_truth *t)
+{
+	int *at = (int *)xmalloc((c->nann + 1) * sizeof *at);
+	size_t n = 0, no_image = 0, no_class = 0;
+
+	for (size_t i = 0; i < c->nann; i++) {
+		at[i] = eval_names_id(t->names, c->ann[i].image);
+		c->ann[i].b.cls = class_of(t, c->ann[i].category);
+		no_image += at[i] < 0;
+		no_class += at[i] >= 0 && c->ann[i].b.cls < 0;
+		if (c->ann[i].b.cls < 0)
+			at[i] = -1;
+		if (at[i] >= 0)
+			t->pic[at[i]].n++;
+	}
+	for (int i = 0; i < t->n; i++) {
+		t->pic[i].first = n;
+		n += (size_t)t->pic[i].n;
+		t->pic[i].n = 0;
+	}
+	t->nbox = n;
+	t->box = (struct box *)xmalloc((n + 1) * sizeof *t->box);
+	for (size_t i = 0; i < c->nann; i++)
+		if (at[i] >= 0) {
+			struct eval_pic *p = t->pic + at[i];
+
+			t->box[p->first + (size_t)p->n++] = c->ann[i].b;
+		}
+	free(at);
+	if (no_image)
+		warn("%zu truths left out: their image_id is not in \"images\"", no_image);
+	if (no_class)
+		warn("%zu truths left out: their category_id is not in \"categories\"", no_class);
+	if (c->no_area)
+		warn("%ld truths without \"area\": width x height taken", c->no_area);
+	if (c->zero_id)
+		warn("%ld truths have id 0, which pycocotools takes for unmatched (-O compat=pycocotools)",
+		    c->zero_id);
+}
+
+int
+eval_truth_coco(struct eval_truth *t, struct scan *s, struct err *e)
+{
+	struct coco c;
+	int r;
+
+	memset(&c, 0, sizeof c);
+	r = top(s, &c);
+	if (r || s->error)
+		r = scan_error(s, e);
+	sort_tables(&c, t);
+	t->names = eval_names_open(t->pic, t->n);
+	if (!r)
+		place_boxes(&c, t);
+	free(c.cat);
+	free(c.ann);
+	free(c.p.name);
+	free(c.c.name);
+	eval_hash_free(&c.word);
+	return r;
+}
+
+int
+eval_truth_read(struct eval_truth *t, const char *path, const char *names, struct err *e)
+{
+	struct scan s;
+	int r;
+
+	memset(t, 0, sizeof *t);
+	if (!path_isdir(path)) {
+		if (scan_open(&s, path, e))
+			return -1;
+		if (scan_peek(&s) == '{') {
+			r = eval_truth_coco(t, &s, e);
+			scan_close(&s);
+			if (!r && t->nclass > 65535)
+				r = err_set(e, "%s: %d categories: at most 65535", path, t->nclass);
+			if (r)
+				eval_truth_close(t);
+			return r;
+		}
+		scan_close(&s);
+	}
+	if (eval_truth_other(t, path, names, e)) {
+		eval_truth_close(t);
+		return -1;
+	}
+	t->names = eval_names_open(t->pic, t->n);
+	return 0;
+}
+
+void
+eval_truth_close(struct eval_truth *t)
+{
+	eval_names_close(t->names);
+	for (int i = 0; i < t->n; i++)
+		free(t->pic[i].name);
+	for (int i = 0; i < t->nclass; i++)
+		free(t->class_name[i]);
+	free(t->pic);
+	free(t->box);
+	free(t->class_name);
+	free(t->class_id);
+	memset(t, 0, sizeof *t);
+}
