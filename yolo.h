@@ -1307,6 +1307,44 @@ void eval_set_close(struct eval_set *);
 int eval_set_read(struct eval_set *, char *const *path, int n,
     struct eval *(*renew)(void *arg, struct eval *), void *arg, struct err *);
 
+/* ---- evalerr.c, evaltide.c, evalboot.c, evalplot.c: where a detector fails, and comparison ---- */
+
+enum eval_kind { EVAL_TP, EVAL_LOC, EVAL_CLS, EVAL_DUPE, EVAL_BKG, EVAL_BOTH, EVAL_IGNORED };
+struct eval_fault {			/* a detection */
+	double score, iou;		/* iou: with the truth it found */
+	double x, y, w, h;
+	int pic, cls, fix;		/* fix: class of the truth that mending it would find, or -1 */
+	enum eval_kind kind;
+};
+struct eval_found {			/* a truth that counts */
+	double score, area;		/* score of its detection, -HUGE_VAL: none */
+	int pic, cls, box;		/* box: index in its picture */
+	int missed;			/* nothing to mend would find it either */
+};
+struct eval_errors {
+	struct eval_opts opt;
+	struct eval_fault *f;
+	struct eval_found *t;
+	uint64_t *pair;			/* confusion: truth << 32 | detection, nclass = background */
+	size_t n, cap, nt, tcap, npair, paircap;
+	int nclass;
+};
+struct eval_errors *eval_errors_open(const struct eval_opts *, int nclass);
+void eval_errors_close(struct eval_errors *);	/* NULL is fine */
+void eval_errors_reset(struct eval_errors *);
+void eval_errors_add(void *errors, int pic, const struct eval_image *);	/* eval_set.each */
+/* Rows of rule tide (AP50, six kinds, FalsePos, FalseNeg: gain in AP50) and lrp. */
+void eval_errors_print(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *,
+    int per_class);
+void eval_write_worst(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
+void eval_write_suspects(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
+void eval_write_confusion(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
+void eval_write_pr(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
+void eval_write_conf(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
+/* Rows `A`, `base`, `diff`, ends of the interval of diff over n resamplings of the pictures. */
+void eval_compare(FILE *, struct eval *a, struct eval *base, const struct eval_truth *, int n,
+    double level, uint64_t seed);
+
 /* ---- net.c, netplan.c: plan, forward, backward --------------------------------------------- */
 
 struct net_opts {
