@@ -167,9 +167,9 @@ ap_by_rule(const struct eval *e, int rule, const struct eval_curve *v)
 {
 	switch (rule) {
 	case EV_COCO: return eval_ap_coco(v);
-	case EV_VOC07: return eval_ap_points(v, 11, 0);
+	case EV_VOC07: return eval_ap_points(v, 11, e->opt.ulp);
 	case EV_VOC10: return eval_ap_area(v);
-	case EV_DARKNET: return e->opt.points ? eval_ap_points(v, e->opt.points, 1) : eval_ap_area(v);
+	case EV_DARKNET: return e->opt.points ? eval_ap_points(v, e->opt.points, 0) : eval_ap_area(v);
 	default: return eval_ap_ultra(v, rule == EV_ULTRA2019);
 	}
 }

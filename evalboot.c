@@ -109,8 +109,10 @@ eval_compare(FILE *f, struct eval *a, struct eval *b, const struct eval_truth *t
 		double *d = diff + (size_t)k * (size_t)n;
 
 		put(f, ra + k, "base", rb[k].value);
-		put(f, ra + k, "diff", ra[k].value < 0 || rb[k].value < 0 ? -1 : ra[k].value - rb[k].value);
-		if (!n || !t->n || ra[k].value < 0 || rb[k].value < 0)
+		if (ra[k].value < 0 || rb[k].value < 0)		/* undefined on one side */
+			continue;
+		put(f, ra + k, "diff", ra[k].value - rb[k].value);
+		if (!n || !t->n)
 			continue;
 		qsort(d, (size_t)n, sizeof *d, up);
 		put(f, ra + k, "low", d[(int)floor(cut * (n - 1))]);

@@ -44,9 +44,10 @@ eval_ap_coco(const struct eval_curve *c)
 	return sum / 101;
 }
 
-/* VOC2007's eleven recalls are i * 0.1; darknet's are i / (points - 1). */
+/* Recalls i / (points - 1), VOC2007's eleven too; ulp: as its Python copies have them, i * 0.1,
+ * whose 0.3, 0.6 and 0.7 are one ulp high, so that 3 found of 10 do not reach the fourth. */
 double
-eval_ap_points(const struct eval_curve *c, int points, int darknet)
+eval_ap_points(const struct eval_curve *c, int points, int ulp)
 {
 	double *p, sum = 0;
 	uint32_t k = 0;
@@ -55,7 +56,7 @@ eval_ap_points(const struct eval_curve *c, int points, int darknet)
 		return -1;
 	p = envelope(c, 0);
 	for (int i = 0; i < points; i++) {
-		double r = darknet ? i * 1.0 / (points - 1) : i * 0.1;
+		double r = ulp ? i * 0.1 : (double)i / (points - 1);
 
 		while (k < c->n && c->tp[k] / c->npos < r)
 			k++;
@@ -84,9 +85,9 @@ eval_ap_area(const struct eval_curve *c)
 }
 
 /* The polygon through (recall, envelope) with a first and a last point of its own, linear between,
- * by the trapezium rule over 101 recalls.  Of points with equal recall the last counts (numpy's
- * interp), so the left end of a step is what false positives after that true positive left of
- * its precision, or the envelope of the next. */
+ * by the trapezium rule over 101 recalls.  Of the detections with equal recall the first ends the
+ * line that comes to it and the last begins the line that leaves (numpy's interp): so two points
+ * for a true positive, its own and what false positives after it left of the envelope. */
 struct polygon {
 	double *x, *y;
 	size_t n;
@@ -98,8 +99,8 @@ polygon_of(const struct eval_curve *c, int of2019)
 	struct polygon g;
 	double *p = envelope(c, 0), end, eps = 1e-16, last = 0;
 
-	g.x = (double *)xmalloc(2 * (c->n + 4) * sizeof *g.x);
-	g.y = g.x + c->n + 4;
+	g.x = (double *)xmalloc(4 * ((size_t)c->n + 2) * sizeof *g.x);
+	g.y = g.x + 2 * ((size_t)c->n + 2);
 	g.n = 0;
 	if (c->n)
 		last = c->tp_all / ((double)c->tp_all + c->fp_all);
@@ -110,8 +111,10 @@ polygon_of(const struct eval_curve *c, int of2019)
 	for (uint32_t k = 0; k < c->n; k++) {
 		double before_next = k + 1 < c->n ? c->tp[k] / ((double)c->fp[k + 1] + c->tp[k]) : last;
 
-		g.x[g.n] = c->tp[k] / (c->npos + eps);
-		g.y[g.n++] = fmax(before_next, p[k + 1]);
+		g.x[g.n] = g.x[g.n + 1] = c->tp[k] / (c->npos + eps);
+		g.y[g.n] = p[k];
+		g.y[g.n + 1] = fmax(before_next, p[k + 1]);
+		g.n += 2;
 	}
 	end = of2019 ? fmin((c->n ? g.x[g.n - 1] : 0) + 1e-3, 1.0) : 1;
 	g.x[g.n] = end;

@@ -25,6 +25,7 @@ static const struct setting table[] = {
 	{ "pixel", "1", "0|1", "VOC: a box covers w + 1 pixels" },
 	{ "points", "0", "0|11|101", "darknet: recalls, 0 is the area" },
 	{ "pr", NULL, "text", "write precision-recall curves to this file" },
+	{ "recalls", "tenths", "tenths|python", "VOC2007's recalls: i / 10, or numpy's i * 0.1" },
 	{ "score", "-inf", "text", "leave out detections under this score" },
 	{ "suspects", NULL, "text", "write suspicious labels to this file" },
 	{ "unknown", NULL, "skip|error", "pictures or classes not in the truth (error for pictures, skip "
@@ -199,6 +200,7 @@ check(struct cmd *c)
 	o->points = (int)settings_int(&c->set, "points");
 	o->pixel = (int)settings_int(&c->set, "pixel");
 	o->strict = !strcmp(settings_str(&c->set, "match"), "gt");
+	o->ulp = *settings_str(&c->set, "recalls") == 'p';
 	o->pycocotools = !strcmp(settings_str(&c->set, "compat"), "pycocotools");
 	c->min_score = -1e300;
 	s = settings_str(&c->set, "score");

@@ -1135,6 +1135,7 @@ struct eval_opts {
 	int points;			/* darknet: 0 area, else that many recalls */
 	int pixel;			/* VOC: a box of one pixel is 1 wide */
 	int strict;			/* VOC: IoU > instead of >= */
+	int ulp;			/* VOC2007: recalls i * 0.1, not i / 10 */
 	int pycocotools;		/* its known bugs too */
 	int threads;
 };
@@ -1207,7 +1208,7 @@ struct eval_point eval_best(struct eval *, int cls, const uint32_t *weight);	/* 
 /* A curve at one IoU: cumulated counts at each true positive (index in order). */
 struct eval_curve { uint32_t *tp, *fp, *at; uint32_t n, tp_all, fp_all; double npos; };
 double eval_ap_coco(const struct eval_curve *);
-double eval_ap_points(const struct eval_curve *, int points, int darknet);
+double eval_ap_points(const struct eval_curve *, int points, int ulp);
 double eval_ap_area(const struct eval_curve *);
 double eval_ap_ultra(const struct eval_curve *, int of2019);
 int eval_npos(const struct eval *, const uint32_t *weight, double *npos);	/* [nclass][slots] */
