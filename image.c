@@ -63,6 +63,8 @@ image_decode(const void *bytes, size_t n, struct image *im, struct err *e)
 	e->msg[0] = 0;
 	if (image_format(bytes, n) == IMG_JPEG)
 		return jpeg_decode((const unsigned char *)bytes, n, im, e);
+	if (image_format(bytes, n) == IMG_PNM)
+		return pnm_decode((const unsigned char *)bytes, n, im, e);
 	return stb_decode((const unsigned char *)bytes, n, im, e);
 }
 

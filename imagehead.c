@@ -224,14 +224,15 @@ bmp_size(const unsigned char *p, size_t n, int *w, int *h, struct err *e)
 	return bits > 8 ? 0 : bmp_palette(p, head, off, bits, *w, *h, e);
 }
 
-static int
-pnm_size(const unsigned char *p, size_t n, int *w, int *h, struct err *e)
+/* v: width, height, largest value; the offset of the first pixel, 0 on error. */
+static size_t
+pnm_head(const unsigned char *p, size_t n, int64_t v[3], struct err *e)
 {
-	int64_t v[3] = { 0, 0, 0 };
 	size_t i = 2;
 
 	for (int k = 0; k < 3; k++) {
-		while (i < n && (p[i] == '#' || strchr(" \t\r\n", p[i])) && p[i])
+		v[k] = 0;
+		while (i < n && p[i] && strchr("# \t\r\n", p[i]))
 			if (p[i++] == '#')
 				while (i < n && p[i] != '\n')
 					i++;
@@ -239,13 +240,48 @@ pnm_size(const unsigned char *p, size_t n, int *w, int *h, struct err *e)
 			v[k] = v[k] * 10 + p[i] - '0';
 	}
 	if (image_limit(v[0], v[1], e))
-		return -1;
+		return 0;
 	if (v[2] < 1 || v[2] > 65535)
-		return err_set(e, "PNM: largest value %lld, want 1..65535", (long long)v[2]);
+		err_set(e, "PNM: largest value %lld, want 1..65535", (long long)v[2]);
+	else if (i >= n || v[0] * v[1] * (p[1] == '6' ? 3 : 1) * (v[2] > 255 ? 2 : 1) >
+	    (int64_t)(n - i - 1))
+		err_set(e, "PNM: cut, %zu bytes are too few for %lldx%lld", n, (long long)v[0],
+		    (long long)v[1]);
+	else
+		return i + 1;
+	return 0;
+}
+
+static int
+pnm_size(const unsigned char *p, size_t n, int *w, int *h, struct err *e)
+{
+	int64_t v[3];
+
+	if (!pnm_head(p, n, v, e))
+		return -1;
 	*w = (int)v[0];
 	*h = (int)v[1];
-	if (i >= n || v[0] * v[1] * (p[1] == '6' ? 3 : 1) * (v[2] > 255 ? 2 : 1) > (int64_t)(n - i - 1))
-		return err_set(e, "PNM: cut, %zu bytes are too few for %dx%d", n, *w, *h);
+	return 0;
+}
+
+/* P5 and P6, 8 or 16 bits; stb_image 2.27 runs over its buffer on some with 16. */
+int
+pnm_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
+{
+	int64_t v[3];
+	size_t at = pnm_head(p, n, v, e);
+	int wide = v[2] > 255, colour = p[1] == '6';
+	unsigned max = (unsigned)v[2];
+
+	if (!at)
+		return -1;
+	*im = image_new((int)v[0], (int)v[1]);
+	for (size_t i = 0; i < (size_t)(v[0] * v[1]) * 3; i++) {
+		const unsigned char *q = p + at + (colour ? i : i / 3) * (wide ? 2 : 1);
+		unsigned x = wide ? (unsigned)q[0] << 8 | q[1] : q[0];
+
+		im->px[i] = (unsigned char)((x < max ? x * 255 + max / 2 : max * 255) / max);
+	}
 	return 0;
 }
 

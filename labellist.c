@@ -91,7 +91,8 @@ note_repeats(struct labels *l, const char *list, int from)
 
 	for (int i = 0; i < n; i++)
 		path[i] = l->d->item[from + i].path;
-	qsort(path, (size_t)n, sizeof *path, by_text);
+	if (n)
+		qsort(path, (size_t)n, sizeof *path, by_text);
 	for (int i = 1; i < n; i++)
 		again += !strcmp(path[i - 1], path[i]);
 	free(path);
@@ -202,36 +203,55 @@ add(struct names *a, char *s)
 	a->v[a->n++] = s;
 }
 
-/* All files below a folder, sorted; hidden ones and links to folders above are left out. */
+static void
+sort(struct names *a)
+{
+	if (a->n)
+		qsort(a->v, a->n, sizeof *a->v, by_text);
+}
+
+struct above { const struct above *up; dev_t dev; ino_t ino; };	/* the folders we are in */
+
+/* All files below a folder, sorted; hidden ones and links back to a folder above are left out. */
 static int
-walk(const char *dir, int depth, struct names *out, struct err *e)
+walk(const char *dir, const struct above *up, struct names *out, struct err *e)
 {
 	struct names here = { NULL, 0, 0 };
+	struct above me = { up, 0, 0 };
 	struct dirent *d;
+	struct stat st;
 	DIR *f = opendir(dir);
 	int r = 0;
 
-	if (!f)
-		return err_set(e, "%s: %s", dir, strerror(errno));
+	if (!f || fstat(dirfd(f), &st)) {
+		err_set(e, "%s: %s", dir, strerror(errno));
+		if (f)
+			closedir(f);
+		return -1;
+	}
+	me.dev = st.st_dev;
+	me.ino = st.st_ino;
 	while ((d = readdir(f)))
 		if (d->d_name[0] != '.')
 			add(&here, xstrdup(d->d_name));
 	closedir(f);
-	qsort(here.v, here.n, sizeof *here.v, by_text);
+	for (; up; up = up->up)
+		if (up->dev == me.dev && up->ino == me.ino)
+			r = 1;
+	sort(&here);
 	for (size_t i = 0; i < here.n; i++) {
 		char *path = path_join(dir, here.v[i]);
 
 		free(here.v[i]);
-		if (r || !path_isdir(path)) {
+		if (!r && !path_isdir(path)) {
 			add(out, path);
 			continue;
 		}
-		r = depth > 40 ? err_set(e, "%s: folders nested too deep", path) :
-		    walk(path, depth + 1, out, e);
+		r = r ? r : walk(path, &me, out, e);
 		free(path);
 	}
 	free(here.v);
-	return r;
+	return r < 0 ? -1 : 0;
 }
 
 /* Label files that no picture claims: lost data, or a slip in a name. */
@@ -250,7 +270,7 @@ orphans(struct labels *l, const struct names *all, int from)
 			free(label[1]);
 		add(&used, label[0]);
 	}
-	qsort(used.v, used.n, sizeof *used.v, by_text);
+	sort(&used);
 	for (size_t i = 1; i < used.n; i++)
 		if (!strcmp(used.v[i - 1], used.v[i]) && !access(used.v[i], F_OK))
 			label_say(l, SAY_NOTE, "%s: used for two pictures of that name", used.v[i]);
@@ -272,7 +292,7 @@ int
 label_folder(struct labels *l, const char *path)
 {
 	struct names all = { NULL, 0, 0 };
-	int r = walk(path, 0, &all, l->e), from = l->d->n, pictures = 0;
+	int r = walk(path, NULL, &all, l->e), from = l->d->n, pictures = 0;
 	char *probe = path_join(path, "x.jpg"), *label[2];
 
 	for (size_t i = 0; i < all.n && !r; i++)
@@ -287,7 +307,7 @@ label_folder(struct labels *l, const char *path)
 		char *dir = path_dir(label[1]);
 
 		if (path_isdir(dir))
-			r = walk(dir, 0, &all, l->e);
+			r = walk(dir, NULL, &all, l->e);
 		free(dir);
 	}
 	if (!r)

@@ -322,7 +322,8 @@ whole_folder(struct labels *l, const char *dir)
 		name[n++] = path_join(dir, d->d_name);
 	}
 	closedir(f);
-	qsort(name, n, sizeof *name, by_text);
+	if (n)
+		qsort(name, n, sizeof *name, by_text);
 	for (size_t i = 0; i < n; i++) {
 		one_xml(l, name[i]);
 		free(name[i]);

@@ -1,6 +1,6 @@
 /* stb.c -- the bodies of the stb headers, in one place because they do not keep our warnings.
  *
- * Only the formats that image.c has looked over are compiled in: PNG, BMP, GIF and PNM.  The rest
+ * Only the formats that image.c has looked over are compiled in: PNG, BMP and GIF.  The rest
  * (TGA, PSD, PIC, HDR) have neither checksum nor end mark, so a cut file would decode to half a
  * picture. */
 #pragma GCC diagnostic push
@@ -18,7 +18,6 @@
 #define STBI_ONLY_PNG
 #define STBI_ONLY_BMP
 #define STBI_ONLY_GIF
-#define STBI_ONLY_PNM
 #define STBI_NO_STDIO
 #define STBI_FAILURE_USERMSG
 #define STB_IMAGE_IMPLEMENTATION

@@ -230,7 +230,7 @@ struct image {
 	unsigned char *px;		/* RGB, rows of w * 3 bytes */
 };
 enum resize_kind { RESIZE_STB, RESIZE_BILINEAR, RESIZE_DARKNET };
-/* Decode JPEG (libjpeg-turbo), PNG, BMP, GIF (its first image) or PNM (stb_image); grey becomes
+/* Decode JPEG (libjpeg-turbo), PNG, BMP, GIF (its first image; stb_image) or PNM; grey becomes
  * RGB, alpha is dropped, 16 bits become 8, EXIF orientation is NOT applied (labels are drawn on
  * stored pixels by darknet and OpenCV alike).  A damaged picture is an error, never half a picture.
  * On success err holds a remark ("no end mark ...") or an empty string. */
@@ -248,6 +248,7 @@ struct jpeg_walk {		/* a JPEG's segments; jpeg.c */
 };
 void jpeg_walk(const unsigned char *, size_t n, unsigned char *copy, struct jpeg_walk *);
 int jpeg_decode(const unsigned char *, size_t n, struct image *, struct err *);
+int pnm_decode(const unsigned char *, size_t n, struct image *, struct err *);
 int image_jpeg(const struct image *, int quality, unsigned char **out, size_t *n, struct err *);
 int image_load(const char *path, struct image *, struct err *);
 struct image image_new(int w, int h);

@@ -161,6 +161,22 @@ round_trip(void)
 }
 
 static void
+pnm(void)
+{
+	static const char grey[] = "P5 # c\n2 1\n15\n\0\17", deep[] = "P6\n1 1 65535\n\0\0\x80\0\xff\xff";
+	struct image im;
+	struct err e;
+
+	ok(!image_decode(grey, sizeof grey - 1, &im, &e) && im.w == 2 && im.px[0] == 0 && im.px[5] == 255,
+	    "PNM: its largest value is white");
+	image_free(&im);
+	ok(!image_decode(deep, sizeof deep - 1, &im, &e) && im.px[0] == 0 && im.px[1] == 128 &&
+	    im.px[2] == 255, "PNM of 16 bits");
+	image_free(&im);
+	ok(image_decode(deep, sizeof deep - 2, &im, &e) && strstr(e.msg, "cut"), "PNM without its end");
+}
+
+static void
 nasty(const char *dir)
 {
 	/* all other files of MANIFEST.tsv decode */
@@ -210,6 +226,7 @@ main(void)
 	letterbox();
 	cut_jpeg();
 	round_trip();
+	pnm();
 	nasty("../shared/data/images/nasty");
 	printf("1..%d\n", count);
 	return failed ? 1 : 0;
