@@ -49,8 +49,8 @@ net_floats_of(const struct input_opts *o)
 	return (size_t)o->w * (size_t)o->h * 3;
 }
 
-/* The picture's file: bytes in *buf, else the reason. */
-static int
+/* The picture's file: its bytes, which lie in *buf; NULL: the reason is in e. */
+static const unsigned char *
 fetch(const struct where *w, struct picture *p, unsigned char **buf, size_t *cap, size_t *n,
     struct err *e)
 {
@@ -61,18 +61,18 @@ fetch(const struct where *w, struct picture *p, unsigned char **buf, size_t *cap
 		free(*buf);
 		*cap = 0;
 		*buf = (unsigned char *)file_read(w->path, FILE_LIMIT, n, e);
-		return *buf ? 0 : -1;
+		return *buf;
 	}
 	p->nclass = shard_classes(w->shard, &p->class_name, &p->class_id);
 	if (shard_read(w->shard, w->record, &r, buf, cap, e)) {
 		p->name = shard_labels(w->shard, w->record, &r, &why) ?
 		    xasprintf("record %ld", w->record) : xstrdup(r.name);
-		return -1;
+		return NULL;
 	}
 	p->name = xstrdup(r.name);
-	p->id = (int64_t)r.id;
+	p->id = r.id;
 	*n = r.nbytes;
-	return 0;
+	return r.bytes;
 }
 
 static int
@@ -85,9 +85,8 @@ load(const struct inputs *in, const struct where *w, struct picture *p, float *x
 	size_t n = 0;
 	int pw, ph;
 
-	if (fetch(w, p, buf, cap, &n, e))
+	if (!(bytes = fetch(w, p, buf, cap, &n, e)))
 		return -1;
-	bytes = *buf;
 	if (image_decode(bytes, n, &px, e))
 		return -1;
 	if (*e->msg)

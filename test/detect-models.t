@@ -8,6 +8,7 @@ require './test/detect.pl';
 our $dir;
 my $data = '../shared/data';
 plan skip_all => 'no ../shared' unless -d "$data/weights";
+$ENV{OMP_NUM_THREADS} = 1;	# small nets on a busy machine: threads would wait for each other
 my $js = JSON::PP->new->utf8;
 my $pics = "$data/images/darknet-samples";
 
