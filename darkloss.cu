@@ -328,13 +328,13 @@ assign_k(struct head_view v, struct dark p, int groups, const int *first,
 	}
 }
 
-/* part: [4][LOSS_CHUNKS], squares of xy, wh, classes, objectness. */
+/* part: [4][chunks], squares of xy, wh, classes, objectness. */
 KERNEL
 close_k(struct head_view v, struct dark p, double *part)
 {
-	int cells = v.n * v.h * v.w * v.a, chunk = (cells + LOSS_CHUNKS - 1) / LOSS_CHUNKS;
+	int cells = v.n * v.h * v.w * v.a, chunk = fn_chunk(cells), chunks = fn_chunks(cells);
 
-	ROWS (i, LOSS_CHUNKS) {
+	ROWS (i, chunks) {
 		int from = i * chunk, n = cells - from < chunk ? cells - from : chunk;
 		double sum[4] = { 0 };
 
@@ -352,7 +352,7 @@ close_k(struct head_view v, struct dark p, double *part)
 			double x = row_sum(sum[k]);
 
 			LEAD
-				part[k * LOSS_CHUNKS + i] = x;
+				part[k * chunks + i] = x;
 		}
 	}
 }
@@ -390,7 +390,7 @@ static void
 run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
     struct loss_sums *sums)
 {
-	int groups = a->group[h + 1] - a->group[h];
+	int groups = a->group[h + 1] - a->group[h], chunks;
 	const int *first = a->first + a->group[h];
 	struct dark p = rules(s, h);
 	double *part, *chunk;
@@ -401,9 +401,10 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
 	part = a->part + loss_sums_add(sums, groups);
 	for (int k = 1; k < LOSS_PARTS; k++)
 		loss_sums_add(sums, groups);
-	chunk = a->part + loss_sums_add(sums, LOSS_CHUNKS);
+	chunks = fn_chunks(v.n * v.h * v.w * v.a);
+	chunk = a->part + loss_sums_add(sums, chunks);
 	for (int k = 1; k < 4; k++)
-		loss_sums_add(sums, LOSS_CHUNKS);
+		loss_sums_add(sums, chunks);
 	if (s->head[h].region) {
 		BACKEND(region_head)(d, s, h, a, part, chunk);
 		return;
@@ -412,7 +413,7 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
 	RUN(d, ignore_k, v.n * v.h * v.w * v.a, v, p, a->lists[h], a->start[h], a->edge[h],
 	    s->head[h].state);
 	RUN(d, assign_k, groups, v, p, groups, first, a->row, part);
-	RUNROWS(d, close_k, LOSS_CHUNKS, v, p, chunk);
+	RUNROWS(d, close_k, chunks, v, p, chunk);
 }
 
 /* v: the sums of a head. */

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "yolo.h"
 
@@ -128,31 +129,51 @@ fn_decode(const struct head_view *v, const float *p, int e, int a, int col, int 
 	}
 }
 
+/* Cells of a partial sum in a pass over all cells: at most LOSS_CHUNKS of them. */
+DEVICE int
+fn_chunk(int cells)
+{
+	int n = (cells + LOSS_CHUNKS - 1) / LOSS_CHUNKS;
+
+	return n < 64 ? 64 : n;
+}
+
+DEVICE int
+fn_chunks(int cells)
+{
+	return (cells + fn_chunk(cells) - 1) / fn_chunk(cells);
+}
+
 /* Truths of an image: arrays of n floats (LOSS_LIST in yolo.h), entries from..to-1 in use. */
 struct fn_lists { const float *edge; int n, from, to; };
 
+/* Selections instead of fminf: what a NaN becomes does not matter, and loops over them vectorise. */
 DEVICE float
-fn_list_iou(const struct fn_lists *t, int i, float l, float u, float r, float d, float area)
+fn_list_iou(const float *e, int n, int i, float l, float u, float r, float d, float area)
 {
-	const float *e = t->edge + i;
-	float w = fminf(r, e[2 * t->n]) - fmaxf(l, e[0]), h = fminf(d, e[3 * t->n]) - fmaxf(u, e[t->n]);
-	float inter = w > 0 && h > 0 ? w * h : 0, uni = area + e[4 * t->n] - inter;
+	float tl = e[i], tu = e[n + i], tr = e[2 * n + i], td = e[3 * n + i];
+	float w = (r < tr ? r : tr) - (l > tl ? l : tl), h = (d < td ? d : td) - (u > tu ? u : tu);
+	float inter = (w > 0 ? w : 0) * (h > 0 ? h : 0), uni = area + e[4 * n + i] - inter;
 
-	return uni > 0 ? inter / uni : 0;
+	return inter / (uni > 0 ? uni : 1) * (uni > 0 ? 1.f : 0.f);
 }
 
-/* Largest IoU of a box with an image's truths. */
+/* Largest IoU of a box with an image's truths.  None is negative or NaN, so their bits order as
+ * integers do, and compilers vectorise the largest of integers. */
 DEVICE float
 fn_best_iou(const struct fn_lists *t, float x, float y, float w, float h)
 {
-	float l = x - w / 2, u = y - h / 2, r = x + w / 2, d = y + h / 2, best = 0;
+	float l = x - w / 2, u = y - h / 2, r = x + w / 2, d = y + h / 2, iou;
+	const float *e = t->edge;
+	int n = t->n, best = 0;
 
 	for (int i = t->from; i < t->to; i++) {
-		float v = fn_list_iou(t, i, l, u, r, d, w * h);
+		union { float f; int i; } v = { fn_list_iou(e, n, i, l, u, r, d, w * h) };
 
-		best = v > best ? v : best;
+		best = v.i > best ? v.i : best;
 	}
-	return best;
+	memcpy(&iou, &best, sizeof iou);
+	return iou;
 }
 
 /* The first truth that has it. */
@@ -163,7 +184,7 @@ fn_best_truth(const struct fn_lists *t, float x, float y, float w, float h)
 	int at = t->from;
 
 	for (int i = t->from; i < t->to; i++) {
-		float v = fn_list_iou(t, i, l, u, r, d, w * h);
+		float v = fn_list_iou(t->edge, t->n, i, l, u, r, d, w * h);
 
 		if (v > best) {
 			best = v;

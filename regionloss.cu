@@ -136,13 +136,13 @@ assign_k(struct head_view v, struct region p, int groups, const int *first,
 	}
 }
 
-/* chunk: [4][LOSS_CHUNKS], squares of xy, wh, classes, objectness. */
+/* chunk: [4][chunks], squares of xy, wh, classes, objectness. */
 KERNEL
 close_k(struct head_view v, double *chunk)
 {
-	int len = v.c + 5, all = v.n * v.h * v.w * v.a, size = (all + LOSS_CHUNKS - 1) / LOSS_CHUNKS;
+	int len = v.c + 5, all = v.n * v.h * v.w * v.a, size = fn_chunk(all), chunks = fn_chunks(all);
 
-	ROWS (i, LOSS_CHUNKS) {
+	ROWS (i, chunks) {
 		int from = i * size, n = all - from < size ? all - from : size;
 		double sum[4] = { 0 };
 
@@ -156,7 +156,7 @@ close_k(struct head_view v, double *chunk)
 			double x = row_sum(sum[k]);
 
 			LEAD
-				chunk[k * LOSS_CHUNKS + i] = x;
+				chunk[k * chunks + i] = x;
 		}
 	}
 }
@@ -178,6 +178,6 @@ BACKEND(region_head)(struct dev *d, const struct loss *s, int head, const struct
 	RUN(d, ignore_k, v.n * v.h * v.w * v.a, v, p, a->lists[head], a->start[head], a->edge[head],
 	    s->head[head].state);
 	RUN(d, assign_k, groups, v, p, groups, a->first + a->group[head], a->row, part);
-	RUNROWS(d, close_k, LOSS_CHUNKS, v, chunk);
+	RUNROWS(d, close_k, fn_chunks(v.n * v.h * v.w * v.a), v, chunk);
 	(void)d;
 }

@@ -25,7 +25,7 @@ bce(float z, float y, float q, float *slope)
 	float s = z >= 0 ? 1 / (1 + e) : e / (1 + e), t = z >= 0 ? e / (1 + e) : 1 / (1 + e);
 
 	*slope = (1 - y) * s - q * y * t;
-	return (1 - y) * (fmaxf(z, 0.f) + l) + q * y * (fmaxf(-z, 0.f) + l);
+	return (1 - y) * ((z > 0 ? z : 0) + l) + q * y * ((z < 0 ? -z : 0) + l);
 }
 
 /* Focal loss A (1-u)^g BCE; 1 - u is summed from s(z) and s(-z), without a difference. */
@@ -250,10 +250,9 @@ box_k(struct head_view v, int groups, const int *first, const struct loss_row *r
 KERNEL
 obj_k(struct head_view v, struct kind r, float gain, double *part)
 {
-	int cells = v.n * v.h * v.w * v.a, len = v.c + 5;
-	int chunk = (cells + LOSS_CHUNKS - 1) / LOSS_CHUNKS;
+	int cells = v.n * v.h * v.w * v.a, len = v.c + 5, chunk = fn_chunk(cells);
 
-	ROWS (i, LOSS_CHUNKS) {
+	ROWS (i, fn_chunks(cells)) {
 		int from = i * chunk, n = cells - from < chunk ? cells - from : chunk;
 		double sum = 0;
 
@@ -331,7 +330,7 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
     struct loss_sums *sums)
 {
 	int groups = a->group[h + 1] - a->group[h], logs = s->kind == LOSS_ULTRA2019 ||
-	    s->kind == LOSS_MULTI;
+	    s->kind == LOSS_MULTI, chunks;
 	const int *first = a->first + a->group[h];
 	struct gains g = gains_of(s, h);
 	struct kind r = rule_of(s);
@@ -347,8 +346,9 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
 		RUN(d, square_k, groups, v, groups, first, a->row, g, part);
 	} else
 		RUN(d, box_k, groups, v, groups, first, a->row, r, g, part);
-	part = a->part + loss_sums_add(sums, LOSS_CHUNKS);
-	RUNROWS(d, obj_k, LOSS_CHUNKS, v, r, (float)g.obj, part);
+	chunks = fn_chunks(v.n * v.h * v.w * v.a);
+	part = a->part + loss_sums_add(sums, chunks);
+	RUNROWS(d, obj_k, chunks, v, r, (float)g.obj, part);
 }
 
 static void

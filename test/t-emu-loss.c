@@ -1,0 +1,142 @@
+/* t-emu-loss.c -- decoding, losses and gradients of all flavours: CPU against emulator. */
+#include "test/emutest.h"
+#include "test/losstest.h"
+
+struct flavour {
+	const char *name;
+	enum loss_kind kind;
+	int classes, region;
+	void (*tune)(struct loss *, struct def_yolo *);
+};
+static double terms[LOSS_TERMS];	/* of the last run */
+
+static void
+loss(struct run *r, const void *arg)
+{
+	const struct flavour *f = (const struct flavour *)arg;
+	struct def_yolo y = lt_dark();
+	static int counter[8] = { 5, 0, 40, 8, 90, 2, 3, 1 };
+	struct truth t[LT_TRUTH];
+	double term[MAX_HEADS][LOSS_TERMS] = { { 0 } };
+	const struct loss_ops *ops;
+	struct loss s;
+	float *out;
+	void *ws;
+
+	y.counter = counter;
+	lt_heads(&s, f->kind, f->classes, &y);
+	if (f->region)
+		lt_region(&s, f->classes, &y);
+	if (f->tune)
+		f->tune(&s, &y);
+	lt_truth(t, LT_TRUTH, LT_IMAGES, f->classes, 11);
+	ops = f->kind == LOSS_DARKNET || f->kind == LOSS_DARKNET_IOU ? r->d->dark : r->d->yolo;
+	for (int h = 0; h < s.nhead; h++) {
+		s.head[h].raw = data(r, lt_floats(&s, h));
+		s.head[h].grad = room(r, lt_floats(&s, h));
+	}
+	out = room(r, s.n * loss_rows(&s) * (s.classes + 5));
+	ws = hold(r, ops->workspace(&s, LT_TRUTH));
+	ops->decode(r->d, &s, out, ws);
+	ops->count(&s, t, LT_TRUTH);
+	ops->run(r->d, &s, t, LT_TRUTH, term, ws);
+	take(r, out, s.n * loss_rows(&s) * (s.classes + 5));
+	memset(terms, 0, sizeof terms);
+	for (int h = 0; h < s.nhead; h++) {
+		take(r, s.head[h].grad, lt_floats(&s, h));
+		for (int k = 0; k < LOSS_TERMS; k++)
+			terms[k] += term[h][k];
+	}
+}
+
+static void tune_focal(struct loss *s, struct def_yolo *y) { s->focal_gamma = 1.5; (void)y; }
+static void
+tune_weights(struct loss *s, struct def_yolo *y)
+{
+	s->label_smooth = .1;
+	s->cls_pw = 2;
+	s->obj_pw = 1.5;
+	s->gr = .5;
+	(void)y;
+}
+static void tune_truth(struct loss *s, struct def_yolo *y) { y->truth_thresh = .3f; (void)s; }
+static void
+tune_v4(struct loss *s, struct def_yolo *y)
+{
+	y->iou_loss = IOU_CIOU;
+	y->iou_thresh = .2f;
+	y->scale_x_y = 1.05f;
+	y->max_delta = 5;
+	(void)s;
+}
+static void tune_giou(struct loss *s, struct def_yolo *y) { tune_v4(s, y); y->iou_loss = IOU_GIOU; }
+static void tune_diou(struct loss *s, struct def_yolo *y) { tune_v4(s, y); y->iou_loss = IOU_DIOU; }
+static void
+tune_csp(struct loss *s, struct def_yolo *y)
+{
+	tune_v4(s, y);
+	y->new_coords = 1;
+	y->scale_x_y = 2;
+	y->objectness_smooth = 1;
+	y->truth_thresh = .6f;
+}
+static void tune_counters(struct loss *s, struct def_yolo *y) { tune_v4(s, y); y->counters = 1; }
+static void tune_dfocal(struct loss *s, struct def_yolo *y) { tune_v4(s, y); y->focal = 1; }
+static void
+tune_softmax(struct loss *s, struct def_yolo *y)
+{
+	y->softmax = y->rescore = 1;
+	s->seen = 1e6;
+}
+static void
+tune_match(struct loss *s, struct def_yolo *y)
+{
+	y->bias_match = y->background = 1;
+	(void)s;
+}
+
+int
+main(void)
+{
+	static const struct flavour tab[] = {
+		{ "ultralytics-2019", LOSS_ULTRA2019, 4, 0, NULL },
+		{ "ultralytics-2019, 80 classes", LOSS_ULTRA2019, 80, 0, NULL },
+		{ "ultralytics-2019, 1 class", LOSS_ULTRA2019, 1, 0, NULL },
+		{ "ultralytics-multi", LOSS_MULTI, 4, 0, NULL },
+		{ "ultralytics-archive", LOSS_ARCHIVE, 4, 0, NULL },
+		{ "ultralytics-archive, focal", LOSS_ARCHIVE, 4, 0, tune_focal },
+		{ "ciou", LOSS_CIOU, 4, 0, NULL }, { "ciou, weights", LOSS_CIOU, 4, 0, tune_weights },
+		{ "darknet", LOSS_DARKNET, 4, 0, NULL },
+		{ "darknet, truth_thresh", LOSS_DARKNET, 4, 0, tune_truth },
+		{ "darknet-iou, mse", LOSS_DARKNET_IOU, 4, 0, NULL },
+		{ "darknet-iou, giou", LOSS_DARKNET_IOU, 4, 0, tune_giou },
+		{ "darknet-iou, diou", LOSS_DARKNET_IOU, 4, 0, tune_diou },
+		{ "darknet-iou, ciou", LOSS_DARKNET_IOU, 4, 0, tune_v4 },
+		{ "darknet-iou, new_coords", LOSS_DARKNET_IOU, 4, 0, tune_csp },
+		{ "darknet-iou, counters", LOSS_DARKNET_IOU, 8, 0, tune_counters },
+		{ "darknet-iou, focal", LOSS_DARKNET_IOU, 4, 0, tune_dfocal },
+		{ "region", LOSS_DARKNET, 4, 1, NULL },
+		{ "region, softmax", LOSS_DARKNET, 4, 1, tune_softmax },
+		{ "region, bias_match", LOSS_DARKNET, 4, 1, tune_match },
+	};
+	static struct run cpu;
+	struct dev_opts o = { 2, 0, 1, 1 };
+	struct err e;
+	struct dev *host = dev_open("cpu", &o, &e), *fake = dev_emu();
+
+	for (size_t i = 0; i < sizeof tab / sizeof *tab; i++) {
+		double want[LOSS_TERMS];
+		int good = 1;
+
+		emutest(tab[i].name, loss, &tab[i], 0, 4000, 1000);
+		perform(&cpu, host, loss, &tab[i], 4000, 1000);
+		memcpy(want, terms, sizeof want);
+		perform(&cpu, fake, loss, &tab[i], 4000, 1000);	/* block 256 */
+		for (int k = 0; k < LOSS_TERMS; k++)
+			good &= fabs(terms[k] - want[k]) <= 1e-6 * fabs(want[k]);
+		printf("%sok %d - %s, terms\n", good ? "" : "not ", ++tests, tab[i].name);
+		failures += !good;
+	}
+	dev_close(host);
+	return emutest_end();
+}
