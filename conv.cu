@@ -12,14 +12,17 @@
  * thread's own columns, small enough to be in the cache when the GEMM reads them; groups are
  * columns of the same matrices.  wgrad adds up row parts in order where dW is small and cuts dW
  * itself in slabs where it is large.  The cuts depend on shapes only, so the result does not
- * depend on the number of threads. */
+ * depend on the number of threads.
+ *
+ * A GEMM on rows a power of two apart runs at half speed on a CPU (they fall on the same cache
+ * sets), so kernels and columns are copied to padded rows; a copy is nothing to a product. */
 #include <string.h>
 
 #include "yolo.h"
 #include "dev.h"
 
-enum { MIN_ROWS = 256, SMALL_DW = 1 << 16, NKIND = 1 };
-static const struct conv_kind *const kinds[NKIND] = { &BACKEND(direct) };
+enum { MIN_ROWS = 256, SMALL_DW = 1 << 16, NKIND = 2 };
+static const struct conv_kind *const kinds[NKIND] = { &BACKEND(direct), &BACKEND(winograd) };
 
 /* Taps of size ny x nx, dy dx apart, of a tensor [n][h][w][c], its channels off..off+cg; row r of
  * the columns is pixel (r/gw/gh, r/gw%gh, r%gw) of the grid, its first tap at y0 + gy*sy etc. */
@@ -27,21 +30,22 @@ struct gather { int h, w, c, off, cg, gh, gw, sy, sx, y0, x0, ny, nx, dy, dx; };
 
 #if defined(EMU) || defined(__CUDACC__)
 KERNEL
-gather_k(struct gather g, const float *x, int r0, int rows, float *col)
+gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
 {
 	EACH2 (t, rows * g.ny * g.nx, i, g.cg) {
-		int tap = t % (g.ny * g.nx), r = r0 + t / (g.ny * g.nx), b = r / (g.gh * g.gw);
+		int tap = t % (g.ny * g.nx), row = t / (g.ny * g.nx), r = r0 + row, b = r / (g.gh * g.gw);
 		int iy = r / g.gw % g.gh * g.sy + g.y0 + tap / g.nx * g.dy;
 		int ix = r % g.gw * g.sx + g.x0 + tap % g.nx * g.dx;
 
-		col[t * g.cg + i] = iy < 0 || iy >= g.h || ix < 0 || ix >= g.w ? 0 :
+		col[row * ld + tap * g.cg + i] = iy < 0 || iy >= g.h || ix < 0 || ix >= g.w ? 0 :
 		    x[((b * g.h + iy) * g.w + ix) * g.c + g.off + i];
 	}
 }
 #else
-/* The same with what does not change taken out of the loops, and whole rows of taps copied where
- * they stand side by side. */
-DEVICE float *
+/* The same with what does not change taken out of the loops.  One pixel's taps on one image line,
+ * copied as a whole where they stand side by side; those of a stem, 3 taps of 3 channels, so often
+ * that a copy of known length pays. */
+DEVICE void
 gather_taps(const struct gather *g, const float *line, int ix, float *to)
 {
 	size_t run = (size_t)g->cg * sizeof *to;
@@ -51,47 +55,63 @@ gather_taps(const struct gather *g, const float *line, int ix, float *to)
 
 		a = a > g->nx ? g->nx : a;
 		b = b > g->nx ? g->nx : b < a ? a : b;
+		if (b - a == 3 && g->nx == 3 && g->c == 3) {
+			memcpy(to, line + ix * 3, 9 * sizeof *to);
+			return;
+		}
 		memset(to, 0, (size_t)a * run);
 		memcpy(to + a * g->c, line + (ix + a) * g->c, (size_t)(b - a) * run);
 		memset(to + b * g->c, 0, (size_t)(g->nx - b) * run);
-		return to + g->nx * g->c;
+		return;
 	}
 	for (int kx = 0; kx < g->nx; kx++, ix += g->dx, to += g->cg)
 		if (ix < 0 || ix >= g->w)
 			memset(to, 0, run);
 		else
 			memcpy(to, line + ix * g->c + g->off, run);
-	return to;
 }
 
 KERNEL
-gather_k(struct gather g, const float *x, int r0, int rows, float *col)
+gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
 {
-	EACH (i, rows) {
-		int r = r0 + i, b = r / (g.gh * g.gw), ix = r % g.gw * g.sx + g.x0;
-		int iy = r / g.gw % g.gh * g.sy + g.y0;
-		float *to = col + i * g.ny * g.nx * g.cg;
+	int first = r0 / g.gw, wide = g.nx * g.cg;
 
-		for (int ky = 0; ky < g.ny; ky++, iy += g.dy)
-			if (iy < 0 || iy >= g.h) {
-				memset(to, 0, (size_t)(g.nx * g.cg) * sizeof *to);
-				to += g.nx * g.cg;
-			} else
-				to = gather_taps(&g, x + (b * g.h + iy) * g.w * g.c, ix, to);
+	EACH (l, (r0 + rows - 1) / g.gw - first + 1) {		/* lines of the grid */
+		int b = (first + l) / g.gh, y = (first + l) % g.gh * g.sy + g.y0, at = (first + l) * g.gw;
+		int from = at < r0 ? r0 : at, end = at + g.gw < r0 + rows ? at + g.gw : r0 + rows;
+
+		for (int r = from; r < end; r++) {
+			float *to = col + (size_t)(r - r0) * ld;
+
+			for (int ky = 0, iy = y; ky < g.ny; ky++, iy += g.dy, to += wide)
+				if (iy < 0 || iy >= g.h)
+					memset(to, 0, (size_t)wide * sizeof *to);
+				else
+					gather_taps(&g, x + (size_t)(b * g.h + iy) * g.w * g.c,
+					    (r - at) * g.sx + g.x0, to);
+		}
 	}
 }
 #endif
 
+/* Rows of n numbers to other row lengths. */
+KERNEL
+rows_k(const float *from, int from_ld, int rows, int n, float *to, int to_ld)
+{
+	EACH2 (r, rows, i, n)
+		to[r * to_ld + i] = from[r * from_ld + i];
+}
+
 /* The kernels of the taps ky = y0, y0 - ys, ... (ny of them) and likewise kx, for one group, as
- * dgrad wants them: out[tap][filter of the group][channel]. */
+ * dgrad wants them: out[tap][filter of the group][channel], rows of ld. */
 KERNEL
 flip_k(const float *w, int size, int cg, int k, int f0, int kg, int y0, int ys, int ny, int x0,
-    int xs, int nx, float *out)
+    int xs, int nx, int ld, float *out)
 {
 	EACH2 (t, ny * nx * kg, i, cg) {
 		int tap = t / kg, ky = y0 - tap / nx * ys, kx = x0 - tap % nx * xs;
 
-		out[t * cg + i] = w[((ky * size + kx) * cg + i) * k + f0 + t % kg];
+		out[t * ld + i] = w[((ky * size + kx) * cg + i) * k + f0 + t % kg];
 	}
 }
 
@@ -143,6 +163,13 @@ task_rows(int rows, int width)
 	return ceil_div(rows, cuts);
 }
 
+/* The row length of a buffer for rows of n. */
+static int
+padded(int n)
+{
+	return n >= 128 && n % 64 == 0 ? n + LINE_PAD : n;
+}
+
 static int
 plain(const struct conv_shape *s)		/* the tensor itself is the columns */
 {
@@ -150,10 +177,10 @@ plain(const struct conv_shape *s)		/* the tensor itself is the columns */
 }
 
 static void
-gemm(struct dev *d, int ta, int tb, int m, int n, int k, const float *a, int lda, const float *b,
-    int ldb, float beta, float *c, int ldc)
+gemm(struct dev *d, int ta, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
+    float beta, float *c, int ldc)
 {
-	struct gemm g = { ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc };
+	struct gemm g = { ta, 0, m, n, k, 1, a, lda, b, ldb, beta, c, ldc };
 
 	d->ops->gemm(d, &g);
 }
@@ -173,19 +200,25 @@ gemm_forward(struct dev *d, const struct conv_shape *s, const float *x, const fl
     float *ws)
 {
 	int rows = s->n * s->oh * s->ow, cg = s->c / s->groups, kg = s->k / s->groups;
-	int width = s->size * s->size * cg, m = task_rows(rows, width), cuts = ceil_div(rows, m);
+	int width = s->size * s->size * cg, ld = padded(width), m = task_rows(rows, ld), wl = padded(s->k);
+	int cuts = ceil_div(rows, m);
 
+	if (wl > s->k) {
+		RUN(d, rows_k, width * s->k, w, s->k, width, s->k, ws, wl);
+		w = ws;
+		ws += (size_t)width * wl;
+	}
 	TASKS (d, t, cuts * s->groups) {
 		struct gather g = columns(s, t / cuts);
 		int r0 = t % cuts * m, n = rows - r0 < m ? rows - r0 : m, f0 = t / cuts * kg;
 		const float *a = x + (size_t)r0 * s->c + g.off;
-		float *col = ws + (size_t)WORKER * (size_t)m * width;
+		float *col = ws + (size_t)WORKER * (size_t)m * ld;
 
 		if (!plain(s)) {
-			RUN(d, gather_k, n * width, g, x, r0, n, col);
+			RUN(d, gather_k, n * width, g, x, r0, n, ld, col);
 			a = col;
 		}
-		gemm(d, 0, 0, n, kg, width, a, plain(s) ? s->c : width, w + f0, s->k, 0,
+		gemm(d, 0, n, kg, width, a, plain(s) ? s->c : ld, w + f0, wl, 0,
 		    y + (size_t)r0 * s->k + f0, s->k);
 	}
 }
@@ -215,38 +248,57 @@ residue(int q, int stride, int size, int pad, int dilation, int len)
 	return a;
 }
 
-/* Pixels of one class of one group. */
-static void
-dgrad_class(struct dev *d, const struct conv_shape *s, int group, int qy, int qx, const float *dy,
-    const float *w, float *dx, int add, float *ws)
+/* What a class needs: its taps, rows and buffers. */
+struct class_plan { struct axis v, u; int rows, width, ld, wl, m; };
+
+static struct class_plan
+class_of(const struct conv_shape *s, int q)
 {
-	struct axis v = residue(qy, s->stride_y, s->size, s->pad, s->dilation, s->h);
-	struct axis u = residue(qx, s->stride_x, s->size, s->pad, s->dilation, s->w);
-	int cg = s->c / s->groups, kg = s->k / s->groups, off = group * cg, rows = s->n * v.grid * u.grid;
-	int width = v.n * u.n * kg, m = task_rows(rows, width + cg), whole = s->stride_y * s->stride_x == 1;
-	struct gather g = { s->oh, s->ow, s->k, group * kg, kg, v.grid, u.grid, 1, 1, v.out0, u.out0,
-		v.n, u.n, v.out_step, u.out_step };
+	struct class_plan p;
+	int cg = s->c / s->groups;
+
+	p.v = residue(q / s->stride_x, s->stride_y, s->size, s->pad, s->dilation, s->h);
+	p.u = residue(q % s->stride_x, s->stride_x, s->size, s->pad, s->dilation, s->w);
+	p.rows = s->n * p.v.grid * p.u.grid;
+	p.width = p.v.n * p.u.n * (s->k / s->groups);
+	p.ld = plain(s) ? 0 : padded(p.width);	/* a plain one has dY itself for columns */
+	p.wl = padded(cg);
+	p.m = p.rows ? task_rows(p.rows, p.ld + cg) : 0;
+	return p;
+}
+
+static void
+dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const float *dy, const float *w,
+    float *dx, int add, float *ws)
+{
+	struct class_plan p = class_of(s, q);
+	int cg = s->c / s->groups, kg = s->k / s->groups, off = group * cg;
+	int whole = s->stride_y * s->stride_x == 1 && p.width;
+	struct gather g = { s->oh, s->ow, s->k, group * kg, kg, p.v.grid, p.u.grid, 1, 1, p.v.out0,
+		p.u.out0, p.v.n, p.u.n, p.v.out_step, p.u.out_step };
 	float *flipped = ws;
 
-	if (!rows)
+	if (!p.rows)
 		return;
-	RUN(d, flip_k, width * cg, w, s->size, cg, s->k, group * kg, kg, v.tap0, v.step, v.n, u.tap0, u.step,
-	    u.n, flipped);
-	ws += (size_t)width * cg;
-	TASKS (d, t, ceil_div(rows, m)) {
-		int r0 = t * m, n = rows - r0 < m ? rows - r0 : m;
-		float *col = ws + (size_t)WORKER * (size_t)m * (width + cg), *to = col + (size_t)n * width;
+	RUN(d, flip_k, p.width * cg, w, s->size, cg, s->k, group * kg, kg, p.v.tap0, p.v.step, p.v.n,
+	    p.u.tap0, p.u.step, p.u.n, p.wl, flipped);
+	ws += (size_t)p.width * p.wl;
+	TASKS (d, t, ceil_div(p.rows, p.m)) {
+		int r0 = t * p.m, n = p.rows - r0 < p.m ? p.rows - r0 : p.m, lda = plain(s) ? s->k : p.ld;
+		float *col = ws + (size_t)WORKER * (size_t)p.m * (p.ld + cg), *to = col + (size_t)n * p.ld;
+		const float *a = plain(s) ? dy + (size_t)r0 * s->k + group * kg : col;
 
-		if (width)
-			RUN(d, gather_k, n * width, g, dy, r0, n, col);
-		if (whole && width)
-			gemm(d, 0, 0, n, cg, width, col, width, flipped, cg, (float)add,
+		if (p.width && !plain(s))
+			RUN(d, gather_k, n * p.width, g, dy, r0, n, p.ld, col);
+		if (whole)
+			gemm(d, 0, n, cg, p.width, a, lda, flipped, p.wl, (float)add,
 			    dx + (size_t)r0 * s->c + off, s->c);
 		else {
-			if (width)
-				gemm(d, 0, 0, n, cg, width, col, width, flipped, cg, 0, to, cg);
-			RUN(d, scatter_k, n * cg, width ? to : NULL, r0, n, v.grid, u.grid, cg, s->stride_y,
-			    s->stride_x, qy, qx, s->h, s->w, s->c, off, add, dx);
+			if (p.width)
+				gemm(d, 0, n, cg, p.width, a, lda, flipped, p.wl, 0, to, cg);
+			RUN(d, scatter_k, n * cg, p.width ? to : NULL, r0, n, p.v.grid, p.u.grid, cg,
+			    s->stride_y, s->stride_x, q / s->stride_x, q % s->stride_x, s->h, s->w, s->c, off,
+			    add, dx);
 		}
 	}
 }
@@ -255,40 +307,49 @@ static void
 gemm_dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx,
     int add, float *ws)
 {
-	int rows = s->n * s->h * s->w, cg = s->c / s->groups, kg = s->k / s->groups;
-	int m = task_rows(rows, cg + kg), cuts = ceil_div(rows, m);
-
-	if (plain(s))
-		TASKS (d, t, cuts * s->groups) {
-			int r0 = t % cuts * m, n = rows - r0 < m ? rows - r0 : m, g = t / cuts;
-
-			gemm(d, 0, 1, n, cg, kg, dy + (size_t)r0 * s->k + g * kg, s->k, w + g * kg, s->k,
-			    (float)add, dx + (size_t)r0 * s->c + g * cg, s->c);
-		}
-	else
-		for (int g = 0; g < s->groups; g++)
-			for (int q = 0; q < s->stride_y * s->stride_x; q++)
-				dgrad_class(d, s, g, q / s->stride_x, q % s->stride_x, dy, w, dx, add, ws);
+	for (int g = 0; g < s->groups; g++)
+		for (int q = 0; q < s->stride_y * s->stride_x; q++)
+			dgrad_class(d, s, g, q, dy, w, dx, add, ws);
 }
 
-/* dw[rows of W][kg] = or += over rows r0..r1 of the output, in steps of m rows. */
-static void
-wgrad_rows(struct dev *d, const struct conv_shape *s, const struct gather *g, int direct, int f0,
-    int r0, int r1, int m, const float *x, const float *dy, float beta, float *dw, float *col)
+/* ---- wgrad -------------------------------------------------------------------------------- */
+
+static int
+small_dw(const struct conv_shape *s)
 {
-	int width = g->ny * g->nx * g->cg;
+	return (size_t)s->size * s->size * (s->c / s->groups) * s->k <= SMALL_DW;
+}
 
-	for (int r = r0; r < r1; r += m, beta = 1) {
-		int n = r1 - r < m ? r1 - r : m;
-		const float *a = x + (size_t)r * s->c + g->off;
+/* The two factors of dW for rows r0..r0+n of a group, in buffers of good row lengths where their
+ * own would be bad.  ws has room for n * (padded(width) + padded(kg)). */
+struct factors { const float *a, *b; int lda, ldb; };
 
-		if (!direct) {
-			RUN(d, gather_k, n * width, *g, x, r, n, col);
-			a = col;
-		}
-		gemm(d, 1, 0, width, s->k / s->groups, n, a, direct ? s->c : width,
-		    dy + (size_t)r * s->k + f0, s->k, beta, dw, s->k);
+static struct factors
+factors(struct dev *d, const struct conv_shape *s, int group, int r0, int n, const float *x,
+    const float *dy, float *ws)
+{
+	struct gather g = columns(s, group);
+	int kg = s->k / s->groups, width = s->size * s->size * g.cg, ld = padded(width);
+	struct factors f = { x + (size_t)r0 * s->c + g.off, dy + (size_t)r0 * s->k + group * kg, s->c, s->k };
+
+	if (!plain(s) || ld > width) {
+		RUN(d, gather_k, n * width, g, x, r0, n, ld, ws);
+		f.a = ws;
+		f.lda = ld;
+		ws += (size_t)n * ld;
 	}
+	if (padded(kg) > kg) {
+		RUN(d, rows_k, n * kg, f.b, s->k, n, kg, ws, padded(kg));
+		f.b = ws;
+		f.ldb = padded(kg);
+	}
+	return f;
+}
+
+static int
+factor_width(const struct conv_shape *s)
+{
+	return padded(s->size * s->size * (s->c / s->groups)) + padded(s->k / s->groups);
 }
 
 /* dW small: parts of the rows, each with a dW of its own, added up in order. */
@@ -297,83 +358,89 @@ wgrad_parts(struct dev *d, const struct conv_shape *s, const float *x, const flo
     float *ws)
 {
 	int rows = s->n * s->oh * s->ow, width = s->size * s->size * (s->c / s->groups);
-	int m = task_rows(rows, width), cuts = ceil_div(rows, m), n = width * s->k;
-	int parts = cuts < TASK_CUTS ? cuts : TASK_CUTS, each = ceil_div(cuts, parts) * m;
-	float *col = ws + (size_t)parts * (size_t)n;
+	int kg = s->k / s->groups, m = task_rows(rows, factor_width(s)), cuts = ceil_div(rows, m);
+	int parts = cuts < TASK_CUTS ? cuts : TASK_CUTS, each = ceil_div(cuts, parts) * m, n = width * s->k;
+	float *own = ws + (size_t)parts * (size_t)n;
 
 	parts = ceil_div(rows, each);
 	TASKS (d, t, parts * s->groups) {
-		struct gather g = columns(s, t / parts);
-		int p = t % parts, f0 = t / parts * (s->k / s->groups);
-		int end = rows - p * each < each ? rows : (p + 1) * each;
+		int p = t % parts, g = t / parts, end = rows - p * each < each ? rows : (p + 1) * each;
+		float *buf = own + (size_t)WORKER * (size_t)m * factor_width(s);
 
-		wgrad_rows(d, s, &g, plain(s), f0, p * each, end, m, x, dy, 0, ws + (size_t)p * n + f0,
-		    col + (size_t)WORKER * (size_t)m * width);
+		for (int r = p * each; r < end; r += m) {
+			int len = end - r < m ? end - r : m;
+			struct factors f = factors(d, s, g, r, len, x, dy, buf);
+
+			gemm(d, 1, width, kg, len, f.a, f.lda, f.b, f.ldb, r > p * each,
+			    ws + (size_t)p * n + g * kg, s->k);
+		}
 	}
 	RUN(d, add_parts_k, n, ws, parts, n, dw);
 }
 
-/* dW large: a slab of it, channels of one tap, for each task. */
+/* dW large: the factors of many rows once for all threads, then slabs of dW. */
 static int
-slab_channels(int cg)
+shared_rows(const struct conv_shape *s)
 {
-	return cg > 256 ? 256 : cg > 64 && cg % 2 == 0 ? cg / 2 : cg;
+	int rows = s->n * s->oh * s->ow, m = TASK_SHARED / factor_width(s);
+
+	m = m < 64 ? 64 : m;
+	return rows < m ? rows : m;
 }
 
 static void
 wgrad_slabs(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
     float *ws)
 {
-	int rows = s->n * s->oh * s->ow, cg = s->c / s->groups, kg = s->k / s->groups;
-	int ch = slab_channels(cg), slabs = ceil_div(cg, ch), taps = s->size * s->size;
-	int m = task_rows(rows, ch);
+	int rows = s->n * s->oh * s->ow, width = s->size * s->size * (s->c / s->groups);
+	int kg = s->k / s->groups, cuts = ceil_div(rows, shared_rows(s)), m = ceil_div(rows, cuts);
+	int slab = ceil_div(ceil_div(width, TASK_CUTS), 16) * 16, slabs = ceil_div(width, slab);
 
-	TASKS (d, t, s->groups * taps * slabs) {
-		int tap = t / slabs % taps, group = t / slabs / taps, c0 = t % slabs * ch;
-		struct gather g = columns(s, group);
+	for (int c = 0; c < cuts * s->groups; c++) {
+		int r0 = c % cuts * m, n = rows - r0 < m ? rows - r0 : m, g = c / cuts;
+		struct factors f = factors(d, s, g, r0, n, x, dy, ws);
 
-		g.off += c0;
-		g.cg = cg - c0 < ch ? cg - c0 : ch;
-		g.y0 += tap / s->size * s->dilation;
-		g.x0 += tap % s->size * s->dilation;
-		g.ny = g.nx = 1;
-		wgrad_rows(d, s, &g, plain(s), group * kg, 0, rows, m, x, dy, 1,
-		    dw + ((size_t)tap * cg + c0) * s->k + group * kg,
-		    ws + (size_t)WORKER * (size_t)m * ch);
+		TASKS (d, t, slabs) {
+			int i = t * slab, len = width - i < slab ? width - i : slab;
+
+			gemm(d, 1, len, kg, n, f.a + i, f.lda, f.b, f.ldb, 1, dw + (size_t)i * s->k + g * kg,
+			    s->k);
+		}
 	}
 }
 
-static int
-small_dw(const struct conv_shape *s)
+/* ---- workspace and choice ----------------------------------------------------------------- */
+
+static size_t
+most(size_t a, size_t b)
 {
-	return (size_t)s->size * s->size * (s->c / s->groups) * s->k <= SMALL_DW;
+	return a > b ? a : b;
 }
 
 static size_t
 gemm_workspace(struct dev *d, const struct conv_shape *s, int train)
 {
-	int rows = s->n * s->oh * s->ow, cg = s->c / s->groups, kg = s->k / s->groups;
-	int taps = s->size * s->size, ch = slab_channels(cg);
-	size_t th = (size_t)d->threads, part = (size_t)taps * cg * s->k, f, b = 0, w;
+	int rows = s->n * s->oh * s->ow, width = s->size * s->size * (s->c / s->groups);
+	int ld = padded(width), wl = padded(s->k), fw = factor_width(s);
+	size_t th = (size_t)d->threads, need;
 
-	f = plain(s) ? 0 : th * (size_t)most_rows(rows, taps * cg) * (size_t)(taps * cg);
+	need = (wl > s->k ? (size_t)width * wl : 0) + th * (size_t)most_rows(rows, ld) * (size_t)ld;
 	if (!train)
-		return f;
-	w = small_dw(s) ? TASK_CUTS * part + th * (size_t)most_rows(rows, taps * cg) * (size_t)(taps * cg) :
-	    th * (size_t)most_rows(rows, ch) * (size_t)ch;
-	if (!plain(s))
-		for (int q = 0; q < s->stride_y * s->stride_x; q++) {
-			struct axis v = residue(q / s->stride_x, s->stride_y, s->size, s->pad, s->dilation, s->h);
-			struct axis u = residue(q % s->stride_x, s->stride_x, s->size, s->pad, s->dilation, s->w);
-			int width = v.n * u.n * kg, r = s->n * v.grid * u.grid;
-			size_t need = (size_t)width * cg;
+		return need;
+	if (small_dw(s))
+		need = most(need, TASK_CUTS * (size_t)width * s->k + th * (size_t)most_rows(rows, fw) *
+		    (size_t)fw);
+	else
+		need = most(need, (size_t)shared_rows(s) * (size_t)fw);
+	for (int q = 0; q < s->stride_y * s->stride_x; q++) {
+		struct class_plan p = class_of(s, q);
+		int row = p.ld + s->c / s->groups;
 
-			if (r)
-				need += th * (size_t)most_rows(r, width + cg) * (size_t)(width + cg);
-			b = need > b ? need : b;
-		}
-	b = b > w ? b : w;
-	return b > f ? b : f;
+		if (p.rows)
+			need = most(need, (size_t)p.width * p.wl + th * (size_t)most_rows(p.rows, row) *
+			    (size_t)row);
+	}
+	return need;
 }
 
 static const struct conv_kind *
@@ -388,14 +455,11 @@ kind(const struct dev *d, const struct conv_shape *s, enum conv_way way)
 static size_t
 workspace(struct dev *d, const struct conv_shape *s, int train)
 {
-	size_t most = gemm_workspace(d, s, train) * sizeof(float), b;
+	size_t need = gemm_workspace(d, s, train) * sizeof(float);
 
-	for (int i = 0; i < NKIND; i++) {
-		b = kinds[i]->ops.workspace(d, s, train);
-		most = b > most ? b : most;
-	}
-	b = train ? d->bn->workspace(d, s->n * s->oh * s->ow, s->k) : 0;
-	return (b > most ? b : most) + 64;
+	for (int i = 0; i < NKIND; i++)
+		need = most(need, kinds[i]->ops.workspace(d, s, train));
+	return most(need, train ? d->bn->workspace(d, s->n * s->oh * s->ow, s->k) : 0) + 64;
 }
 
 static void

@@ -16,8 +16,10 @@
  * Host code of a module starts kernels with RUN (d, kernel, n, arguments) or RUNROWS, in the order
  * of the device's stream, and shares chunks of host work with TASKS (d, i, n): on the CPU each thread
  * takes chunks and loops inside it run alone, on CUDA the chunks are queued one after another.
- * TASK_FLOATS is the workspace that one task should fill, TASK_CUTS into how many pieces to cut
+ * TASK_FLOATS is the workspace that one task should fill, TASK_SHARED what all threads together
+ * should fill where they share one, TASK_CUTS into how many pieces to cut
  * what would be one task: neither knows the number of threads, so neither do the results.
+ * LINE_PAD is added to a power of two between rows, where rows so far apart share cache sets.
  *
  * Indices are int: a 64-bit division is slow on a GPU.  net.c refuses a tensor of more than
  * INT_MAX numbers. */
@@ -90,9 +92,9 @@ row_sum(double x)			/* the same sum in every thread of the block */
 #define TASKS(D, I, N) for (int I = 0; I < (N); I++)
 #define WORKER 0
 #ifdef EMU
-enum { TASK_FLOATS = 600, TASK_CUTS = 3 };
+enum { TASK_FLOATS = 1200, TASK_SHARED = 20000, TASK_CUTS = 3, LINE_PAD = 16 };
 #else
-enum { TASK_FLOATS = 1 << 24, TASK_CUTS = 1 };
+enum { TASK_FLOATS = 1 << 24, TASK_SHARED = 1 << 26, TASK_CUTS = 1, LINE_PAD = 0 };
 #endif
 #else
 #include <omp.h>
@@ -115,7 +117,7 @@ enum { ALONE = 4096 };
 	PRAGMA(omp parallel for schedule(dynamic) num_threads((D)->threads) if((N) > 1)) \
 	for (int I = 0; I < (N); I++)
 #define WORKER omp_get_thread_num()	/* which workspace a task may use */
-enum { TASK_FLOATS = 1 << 18, TASK_CUTS = 16 };
+enum { TASK_FLOATS = 1 << 18, TASK_SHARED = 3 << 21, TASK_CUTS = 16, LINE_PAD = 16 };
 #endif
 
 #endif

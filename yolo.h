@@ -688,6 +688,7 @@ struct conv_kind {
 };
 extern const struct conv_ops conv_cpu, conv_cuda, conv_emu;
 extern const struct conv_kind direct_cpu, direct_cuda, direct_emu;	/* convdirect.cu */
+extern const struct conv_kind winograd_cpu, winograd_cuda, winograd_emu;	/* winograd.cu */
 
 /* ---- batchnorm.cu ------------------------------------------------------------------------- */
 
