@@ -6,15 +6,16 @@
  *	dgrad	the same of dY with turned kernels: turning swaps places 0 and 3 of U, on both axes
  *	wgrad	dU[p][c][k] = V[p]^T (A dY A^T)[p], dW = G^T dU G
  * (Winograd 1980; Lavin and Gray 2015.)  The transforms are additions only, over channels with unit
- * stride, and as exact as the product itself: the relative error is float32's own.  Whole numbers
- * stay exact only up to the quarters of U, so dev->exact does without.
+ * stride, and as exact as the product itself: the relative error is float32's own.  tf32's is not
+ * good enough for that, and dev->exact does without.
  *
  * Small U: TASKS of tiles, each with V and M of its own in the cache.  Large U: all threads share
  * one V and M, so that U passes through the cache once.  The cuts depend on the shape only. */
 #include "yolo.h"
 #include "dev.h"
 
-enum { LARGE_U = 4 * TASK_FLOATS };
+/* Below MIN_CK the transforms cost more than they save. */
+enum { LARGE_U = 1 << 20, MIN_CK = 64 * 64 };
 
 struct tiles { int h, w, c, ld, th, tw; };	/* a tensor and its th x tw tiles; ld: a row of V, M */
 
@@ -308,8 +309,8 @@ static int
 fits(const struct dev *d, const struct conv_shape *s, enum conv_way way)
 {
 	(void)way;
-	return !d->exact && s->size == 3 && s->stride_y == 1 && s->stride_x == 1 && s->pad == 1 &&
-	    s->dilation == 1 && s->groups == 1 && s->c >= 16 && s->k >= 16;
+	return !d->exact && !d->tf32 && s->size == 3 && s->stride_y == 1 && s->stride_x == 1 &&
+	    s->pad == 1 && s->dilation == 1 && s->groups == 1 && s->c * s->k >= MIN_CK;
 }
 
 static size_t

@@ -21,7 +21,7 @@ struct dev *dev_emu(void);
 }
 #endif
 
-enum { OUT = 1 << 18 };
+enum { OUT = 1 << 20 };
 struct run {
 	struct dev *d;
 	unsigned seed;			/* of the next input */

@@ -137,12 +137,11 @@ batchnorm(struct run *r, const void *arg)
 }
 
 static const struct conv_case winograd[] = {
-	{ "winograd even", { 2, 6, 4, 16, 0, 0, 16, 3, 1, 1, 1, 1, 1 } },
-	{ "winograd odd", { 3, 7, 5, 20, 0, 0, 24, 3, 1, 1, 1, 1, 1 } },
-	{ "winograd of one pixel", { 1, 1, 1, 16, 0, 0, 16, 3, 1, 1, 1, 1, 1 } },
-	{ "winograd, padded rows", { 1, 3, 9, 64, 0, 0, 128, 3, 1, 1, 1, 1, 1 } },
-	{ "winograd, many tiles", { 2, 12, 11, 16, 0, 0, 16, 3, 1, 1, 1, 1, 1 } },
-	{ "winograd, kernels shared", { 4, 16, 11, 32, 0, 0, 48, 3, 1, 1, 1, 1, 1 } },
+	{ "winograd even", { 2, 6, 4, 64, 0, 0, 64, 3, 1, 1, 1, 1, 1 } },
+	{ "winograd odd", { 3, 7, 5, 60, 0, 0, 72, 3, 1, 1, 1, 1, 1 } },
+	{ "winograd of one pixel", { 1, 1, 1, 64, 0, 0, 64, 3, 1, 1, 1, 1, 1 } },
+	{ "winograd, many tiles", { 2, 13, 12, 64, 0, 0, 128, 3, 1, 1, 1, 1, 1 } },
+	{ "winograd, kernels shared", { 5, 4, 5, 256, 0, 0, 264, 3, 1, 1, 1, 1, 1 } },
 };
 
 int
