@@ -137,7 +137,10 @@ cfg_knows(const char *section, const char *key)
 {
 	char value[64];
 
-	return look_up(section, key, value) != 0;
+	for (int i = 0; i < NKNOWN; i++)
+		if (!strcmp(known[i].section, section))
+			return look_up(section, key, value) != 0;
+	return 0;
 }
 
 /* ---- slips of the pen --------------------------------------------------------------------- */
