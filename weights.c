@@ -32,14 +32,14 @@ weights_permute(const struct param *p, const float *from, float *to, int to_memo
 		}
 }
 
-/* NaN, infinity or a variance below 0 in a file would come out as detections, or as none. */
+/* NaN in, NaN out; so with a variance that 1e-5 does not lift above 0 (real files have -7e-44). */
 int
 weights_check(const char *path, const struct param *p, const float *v, struct err *e)
 {
 	static const char *const names[] = { "weights", "biases", "scales", "means", "variances" };
 
 	for (size_t i = 0; i < p->n; i++)
-		if (!isfinite(v[i]) || (p->kind == P_VAR && v[i] < -1e-6f))	/* published: -7e-44 */
+		if (!isfinite(v[i]) || (p->kind == P_VAR && v[i] <= -1e-5f))
 			return err_set(e, "%s: layer %d: %s[%zu] is %g", path, p->layer, names[p->kind],
 			    i, v[i]);
 	return 0;
@@ -154,11 +154,8 @@ static int
 partial_at(const struct cfg *c, const struct params *par, size_t bytes)
 {
 	for (int n = c->nl; n > 0; n--)
-		if (bytes && bytes_of(c, par, n) == bytes && bytes_of(c, par, n - 1) < bytes) {
-			while (n < c->nl && bytes_of(c, par, n + 1) == bytes)
-				n++;
+		if (bytes && bytes_of(c, par, n) == bytes && bytes_of(c, par, n - 1) < bytes)
 			return n;
-		}
 	return 0;
 }
 

@@ -1,0 +1,125 @@
+/* t-fuzzcfg.c -- the fuzzers of cfgs and weights without a fuzzer: their corpora once, and each
+ * input with a few hundred plain mutations. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LLVMFuzzerTestOneInput fuzz_cfg
+#include "fuzz/cfg.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_weights
+#include "fuzz/weights.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_safetensors
+#include "fuzz/safetensors.c"
+
+typedef int one_input(const unsigned char *, size_t);
+
+static uint32_t state;
+
+static uint32_t
+draw(uint32_t below)
+{
+	state = state * 1664525 + 1013904223;
+	return (uint32_t)((uint64_t)(state >> 8) * below >> 24);
+}
+
+/* One of: a bit, a byte, a cut, a piece doubled, a piece dropped, digits made large. */
+static size_t
+mutate(unsigned char *b, size_t n, size_t room)
+{
+	size_t at, len;
+
+	if (!n)
+		return n;
+	at = draw((uint32_t)n);
+	len = 1 + draw(40);
+	len = len < n - at ? len : n - at;
+	switch (draw(6)) {
+	case 0: b[at] ^= (unsigned char)(1 << draw(8)); return n;
+	case 1: b[at] = (unsigned char)draw(256); return n;
+	case 2: return at;
+	case 3:
+		if (n + len > room)
+			return n;
+		memmove(b + at + len, b + at, n - at);
+		return n + len;
+	case 4:
+		memmove(b + at, b + at + len, n - at - len);
+		return n - len;
+	default:
+		for (size_t i = at; i < at + len; i++)
+			if (b[i] >= '0' && b[i] <= '9')
+				b[i] = '9';
+		return n;
+	}
+}
+
+static void
+around(const unsigned char *text, size_t n, int rounds, one_input *one)
+{
+	size_t room = 2 * n + 100;
+	unsigned char *b = (unsigned char *)xmalloc(room);
+
+	one(text, n);
+	for (int i = 0; i < rounds; i++) {
+		size_t len = n;
+
+		memcpy(b, text, n);
+		for (uint32_t k = 0; k <= draw(4); k++)
+			len = mutate(b, len, room);
+		one(b, len);
+	}
+	free(b);
+}
+
+static int
+replay(const char *name, int rounds, one_input *one)
+{
+	char *dir = path_join("test/fuzz/corpus", name);
+	DIR *d = opendir(dir);
+	struct dirent *f;
+	struct err e;
+	int n = 0;
+
+	while (d && (f = readdir(d))) {
+		char *path = path_join(dir, f->d_name), *p;
+		size_t len;
+
+		if (f->d_name[0] != '.' && (p = file_read(path, 1 << 24, &len, &e))) {
+			state = (uint32_t)len;
+			around((const unsigned char *)p, len, rounds, one);
+			free(p);
+			n++;
+		}
+		free(path);
+	}
+	if (d)
+		closedir(d);
+	free(dir);
+	return n;
+}
+
+int
+main(void)
+{
+	static const struct { const char *name; int rounds; one_input *one; } t[] = {
+		{ "cfg", 300, fuzz_cfg }, { "weights", 200, fuzz_weights },
+		{ "safetensors", 200, fuzz_safetensors },
+	};
+	int failed = 0, null = open("/dev/null", O_WRONLY);
+
+	dup2(null, 2);			/* warnings of accepted files */
+	for (int i = 0; i < 3; i++) {
+		int n = replay(t[i].name, t[i].rounds, t[i].one);
+
+		printf("%sok %d - %s: %d inputs, %d mutations of each\n", n > 2 ? "" : "not ", i + 1,
+		    t[i].name, n, t[i].rounds);
+		fflush(stdout);
+		failed |= n <= 2;
+	}
+	printf("1..3\n");
+	return failed;
+}
