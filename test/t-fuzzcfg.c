@@ -106,8 +106,8 @@ int
 main(void)
 {
 	static const struct { const char *name; int rounds; one_input *one; } t[] = {
-		{ "cfg", 300, fuzz_cfg }, { "weights", 200, fuzz_weights },
-		{ "safetensors", 200, fuzz_safetensors },
+		{ "cfg", 100, fuzz_cfg }, { "weights", 60, fuzz_weights },
+		{ "safetensors", 60, fuzz_safetensors },
 	};
 	int failed = 0, null = open("/dev/null", O_WRONLY);
 
