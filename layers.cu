@@ -8,49 +8,102 @@
 
 /* ---- maxpool ------------------------------------------------------------------------------ */
 
-/* Outside is minus infinity; on equal values the first tap in row order wins; a NaN stays. */
+/* Outside is minus infinity; on equal values the first tap in row order wins; a NaN stays.  A row is
+ * one pixel and its channels, so that whether a tap lies outside is asked once for all of them. */
 KERNEL
 maxpool_k(struct pool_shape s, const float *x, float *y, unsigned char *tap)
 {
-	FOLD (o, s.n * s.oh * s.ow, t, 0, s.size * s.size, c, s.c) {
-		int b = o / (s.oh * s.ow), iy = o / s.ow % s.oh * s.stride_y - s.pad_y + t / s.size;
-		int ix = o % s.ow * s.stride_x - s.pad_x + t % s.size;
-		int in = iy >= 0 && iy < s.h && ix >= 0 && ix < s.w, at = o * s.c + c;
-		float v = in ? x[((b * s.h + iy) * s.w + ix) * s.c + c] : -INFINITY;
-		int better = !t || v > y[at] || v != v;
+	ROWS (o, s.n * s.oh * s.ow) {
+		const int ch = s.c, taps = s.size * s.size;	/* a byte written might be s's */
+		float *__restrict__ best = y + o * s.c;
+		unsigned char *__restrict__ which = tap + o * s.c;
+		int b = o / (s.oh * s.ow), top = o / s.ow % s.oh * s.stride_y - s.pad_y;
+		int left = o % s.ow * s.stride_x - s.pad_x;
 
-		y[at] = better ? v : y[at];
-		if (tap)
-			tap[at] = better ? (unsigned char)t : tap[at];
+		LANES (c, ch) {
+			best[c] = -INFINITY;
+			which[c] = 0;
+		}
+		for (int t = 0; t < taps; t++) {
+			int iy = top + t / s.size, ix = left + t % s.size;
+			const float *__restrict__ from = x + ((b * s.h + iy) * s.w + ix) * s.c;
+
+			if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w)
+				continue;
+			LANES (c, ch) {
+				float v = from[c], old = best[c];
+				int better = v > old || v != v;
+
+				best[c] = better ? v : old;
+				which[c] = better ? (unsigned char)t : which[c];
+			}
+		}
+	}
+}
+
+/* The same without memory of where the maximum was. */
+KERNEL
+maxpool_only_k(struct pool_shape s, const float *x, float *y)
+{
+	ROWS (o, s.n * s.oh * s.ow) {
+		const int ch = s.c;
+		float *__restrict__ best = y + o * s.c;
+		int b = o / (s.oh * s.ow), top = o / s.ow % s.oh * s.stride_y - s.pad_y;
+		int left = o % s.ow * s.stride_x - s.pad_x;
+
+		LANES (c, ch)
+			best[c] = -INFINITY;
+		for (int t = 0; t < s.size * s.size; t++) {
+			int iy = top + t / s.size, ix = left + t % s.size;
+			const float *__restrict__ from = x + ((b * s.h + iy) * s.w + ix) * s.c;
+
+			if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w)
+				continue;
+			LANES (c, ch)
+				best[c] = from[c] > best[c] || from[c] != from[c] ? from[c] : best[c];
+		}
 	}
 }
 
 KERNEL
 maxpool_back_k(struct pool_shape s, const float *dy, const unsigned char *tap, float *dx, int add)
 {
-	FOLD (i, s.n * s.h * s.w, t, 0, s.size * s.size, c, s.c) {
-		int b = i / (s.h * s.w), ty = i / s.w % s.h + s.pad_y - t / s.size;
-		int tx = i % s.w + s.pad_x - t % s.size, oy = ty / s.stride_y, ox = tx / s.stride_x;
-		int in = ty >= 0 && tx >= 0 && ty % s.stride_y == 0 && tx % s.stride_x == 0 && oy < s.oh &&
-		    ox < s.ow;
-		int from = in ? ((b * s.oh + oy) * s.ow + ox) * s.c + c : 0;
-		float v = in && tap[from] == t ? dy[from] : 0;
+	ROWS (i, s.n * s.h * s.w) {
+		const int ch = s.c;
+		float *__restrict__ to = dx + i * s.c;
+		int b = i / (s.h * s.w), row = i / s.w % s.h + s.pad_y, col = i % s.w + s.pad_x;
 
-		dx[i * s.c + c] = t || add ? dx[i * s.c + c] + v : v;
+		if (!add)
+			LANES (c, ch)
+				to[c] = 0;
+		for (int t = 0; t < s.size * s.size; t++) {
+			int ty = row - t / s.size, tx = col - t % s.size;
+			int oy = ty / s.stride_y, ox = tx / s.stride_x, o = (b * s.oh + oy) * s.ow + ox;
+			const float *__restrict__ from = dy + o * s.c;
+			const unsigned char *__restrict__ which = tap + o * s.c;
+
+			if (ty < 0 || tx < 0 || ty % s.stride_y || tx % s.stride_x || oy >= s.oh || ox >= s.ow)
+				continue;
+			LANES (c, ch)
+				to[c] += which[c] == t ? from[c] : 0;
+		}
 	}
 }
 
 static void
 maxpool(struct dev *d, const struct pool_shape *s, const float *x, float *y, unsigned char *tap)
 {
-	RUN(d, maxpool_k, s->n * s->oh * s->ow * s->c, *s, x, y, tap);
+	if (tap)
+		RUNROWS(d, maxpool_k, s->n * s->oh * s->ow, *s, x, y, tap);
+	else
+		RUNROWS(d, maxpool_only_k, s->n * s->oh * s->ow, *s, x, y);
 }
 
 static void
 maxpool_back(struct dev *d, const struct pool_shape *s, const float *dy, const unsigned char *tap,
     float *dx, int add)
 {
-	RUN(d, maxpool_back_k, s->n * s->h * s->w * s->c, *s, dy, tap, dx, add);
+	RUNROWS(d, maxpool_back_k, s->n * s->h * s->w, *s, dy, tap, dx, add);
 }
 
 /* ---- upsample: each pixel becomes s x s of them, times scale -------------------------------- */
