@@ -59,8 +59,6 @@ test/libemu.a: $(DEV:%=test/%.emu.o) test/emu.o
 
 %.o: %.c
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(OPENMP) -MMD -c $< -o $@
-dev.o: $(wildcard *.cu)
-dev.o: CPPFLAGS += $(foreach m,yololoss darkloss optim,$(if $(wildcard $m.cu),,-DNO_$m))
 warp.o: CFLAGS += -fno-trapping-math	# selects of floats without a branch
 cuda.o sync_nccl.o: CPPFLAGS += -I$(CUDA_HOME)/include
 %.cpu.o: %.cu

@@ -8,19 +8,6 @@
 
 #include "yolo.h"
 
-#ifdef NO_yololoss
-#define yololoss_cpu *(const struct loss_ops *)NULL
-#define yololoss_cuda yololoss_cpu
-#endif
-#ifdef NO_darkloss
-#define darkloss_cpu *(const struct loss_ops *)NULL
-#define darkloss_cuda darkloss_cpu
-#endif
-#ifdef NO_optim
-#define optim_cpu *(const struct optim_ops *)NULL
-#define optim_cuda optim_cpu
-#endif
-
 static const struct kind {
 	const char *name;
 	int (*open)(struct dev *, int index, struct err *);

@@ -19,6 +19,9 @@ dev_emu(void)
 	d->layer = &layers_emu;
 	d->yolo = &yololoss_emu;
 	d->dark = &darkloss_emu;
+	d->optim = &optim_emu;
+	d->yolo = &yololoss_emu;
+	d->dark = &darkloss_emu;
 	return d;
 }
 }
