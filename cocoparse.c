@@ -239,7 +239,8 @@ start_map(void *arg)
 	if (!deeper(c, 0))
 		return 0;
 	if (c->top_list)
-		return c->depth > 2 || fail(c, "a list of results; want annotations: {\"images\": ...}");
+		return c->depth > 2 ||
+		       fail(c, "a list of results; want annotations: {\"images\": ...}");
 	if (c->depth == 3) {
 		clear(c);
 		c->ann.id = -1;
@@ -261,7 +262,7 @@ start_array(void *arg)
 		c->out->seen_categories |= c->section == S_CATEGORIES;
 	}
 	if (c->depth == 5 && c->npoly & 1)
-		c->npoly++;			/* a polygon of odd length must not turn the next one */
+		c->npoly++; /* a polygon of odd length must not turn the next one */
 	return 1;
 }
 
@@ -291,8 +292,8 @@ end_map(void *arg)
 				c->ann.box[i] = i < 2 ? c->poly[i] : c->poly[i] - c->poly[i - 2];
 		}
 		c->ann.line = line_now(c);
-		c->out->ann = (struct coco_annotation *)xgrow(c->out->ann, &c->ann_cap, c->out->nann + 1,
-		    sizeof *c->out->ann);
+		c->out->ann = (struct coco_annotation *)xgrow(
+		    c->out->ann, &c->ann_cap, c->out->nann + 1, sizeof *c->out->ann);
 		c->out->ann[c->out->nann++] = c->ann;
 		break;
 	default:

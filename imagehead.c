@@ -58,7 +58,8 @@ image_format(const void *bytes, size_t n)
 		return IMG_GIF;
 	if (starts(p, n, "BM", 2))
 		return IMG_BMP;
-	if (n > 2 && p[0] == 'P' && (p[1] == '5' || p[1] == '6') && strchr(" \t\r\n#", p[2]) && p[2])
+	if (n > 2 && p[0] == 'P' && (p[1] == '5' || p[1] == '6') && strchr(" \t\r\n#", p[2]) &&
+	    p[2])
 		return IMG_PNM;
 	return IMG_UNKNOWN;
 }
@@ -67,8 +68,10 @@ image_format(const void *bytes, size_t n)
 static int
 unknown(const unsigned char *p, size_t n, struct err *e)
 {
-	static const struct { const char *magic; size_t len; const char *what; } known[] = {
-		{ "version https://git-lfs", 23, "a Git LFS pointer, not the picture: git lfs pull" },
+	static const struct { const char *magic; size_t len; const char *what;
+	} known[] = {
+		{ "version https://git-lfs", 23,
+		    "a Git LFS pointer, not the picture: git lfs pull" },
 		{ "II*\0", 4, "TIFF, which is not supported: convert it to PNG or JPEG" },
 		{ "MM\0*", 4, "TIFF, which is not supported: convert it to PNG or JPEG" },
 		{ "8BPS", 4, "PSD, which is not supported: convert it to PNG or JPEG" },
@@ -133,8 +136,10 @@ png_whole(const unsigned char *p, size_t n, struct err *e)
 		if (n - i < 12 || (len = be32(p + i)) > n - i - 12)
 			return err_set(e, "PNG: cut at byte %zu", n);
 		if (be32(p + i + 8 + len) != crc32(p + i + 4, len + 4))
-			return err_set(e, "PNG: wrong checksum of the %.4s chunk at byte %zu", p + i + 4, i);
-		if (!memcmp(p + i + 4, "IHDR", 4) && (len != 13 || p[i + 18] || p[i + 19] || p[i + 20] > 1))
+			return err_set(
+			    e, "PNG: wrong checksum of the %.4s chunk at byte %zu", p + i + 4, i);
+		if (!memcmp(p + i + 4, "IHDR", 4) &&
+		    (len != 13 || p[i + 18] || p[i + 19] || p[i + 20] > 1))
 			return err_set(e, "PNG: unknown compression, filter or interlace method");
 		data |= !memcmp(p + i + 4, "IDAT", 4);
 		if (!memcmp(p + i + 4, "IEND", 4))
@@ -191,7 +196,8 @@ bmp_palette(const unsigned char *p, unsigned head, unsigned off, unsigned bits, 
 			unsigned at = (unsigned)(x * bits), v = p[off + y * row + at / 8];
 
 			if ((v >> (8 - bits - at % 8) & ((1u << bits) - 1)) >= colours)
-				return err_set(e, "BMP: a pixel outside its palette of %u colours", colours);
+				return err_set(
+				    e, "BMP: a pixel outside its palette of %u colours", colours);
 		}
 	return 0;
 }

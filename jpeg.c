@@ -76,7 +76,8 @@ static size_t
 skip_scan(const unsigned char *p, size_t i, size_t n)
 {
 	for (;; i++) {
-		const unsigned char *f = i < n ? (const unsigned char *)memchr(p + i, 0xff, n - i) : NULL;
+		const unsigned char *f =
+		    i < n ? (const unsigned char *)memchr(p + i, 0xff, n - i) : NULL;
 
 		if (!f || (i = (size_t)(f - p)) + 1 >= n)
 			return n;
@@ -164,7 +165,8 @@ decode(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct er
 	unsigned char *tmp = NULL;
 
 	e->msg[0] = 0;
-	if (tjDecompressHeader3(h, p, n, &w, &ht, &sub, &space) && tjGetErrorCode(h) != TJERR_WARNING)
+	if (tjDecompressHeader3(h, p, n, &w, &ht, &sub, &space) &&
+	    tjGetErrorCode(h) != TJERR_WARNING)
 		return complain(h, e);
 	if (w != im->w || ht != im->h)
 		return err_set(e, "JPEG: two frame headers, %dx%d and %dx%d", im->w, im->h, w, ht);
@@ -179,7 +181,8 @@ decode(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct er
 	if (!r)
 		return 0;
 	complain(h, e);
-	if (tjGetErrorCode(h) == TJERR_WARNING && strstr(e->msg, "extraneous bytes before marker 0xd9"))
+	if (tjGetErrorCode(h) == TJERR_WARNING &&
+	    strstr(e->msg, "extraneous bytes before marker 0xd9"))
 		return 0;
 	return -1;
 }

@@ -27,7 +27,8 @@ same_id(const struct coco_id *a, const struct coco_id *b)
 static int
 by_id(const void *a, const void *b)
 {
-	const struct coco_id *x = &((const struct coco_category *)a)->id, *y = &((const struct coco_category *)b)->id;
+	const struct coco_id *x = &((const struct coco_category *)a)->id,
+			     *y = &((const struct coco_category *)b)->id;
 
 	if (x->s || y->s)
 		return x->s && y->s ? strcmp(x->s, y->s) : x->s ? 1 : -1;
@@ -46,8 +47,8 @@ classes(struct join *c)
 		struct coco_category *k = &c->in.category[i];
 
 		if (i && same_id(&k->id, &k[-1].id))
-			return err_set(c->l->e, "%s: two categories with one id, '%s' and '%s'", c->path,
-			    k[-1].name ? k[-1].name : "", k->name ? k->name : "");
+			return err_set(c->l->e, "%s: two categories with one id, '%s' and '%s'",
+			    c->path, k[-1].name ? k[-1].name : "", k->name ? k->name : "");
 		k->cls = -1;
 		for (int n = 0; n < had && k->name; n++)
 			if (d->class_name[n] && !strcmp(d->class_name[n], k->name))
@@ -58,8 +59,10 @@ classes(struct join *c)
 			label_new_class(d, k->name, k->id.s ? d->nclass : k->id.v);
 			k->cls = d->nclass - 1;
 		} else if (k->cls < 0)
-			label_say(c->l, SAY_NOTE, "%s: category '%s' is not among the names, its boxes are "
-			    "refused", c->path, k->name ? k->name : "");
+			label_say(c->l, SAY_NOTE,
+			    "%s: category '%s' is not among the names, its boxes are "
+			    "refused",
+			    c->path, k->name ? k->name : "");
 	}
 	return 0;
 }
@@ -119,11 +122,13 @@ images(struct join *c)
 
 		if (*slot)
 			return err_set(c->l->e, "%s: two images with one id, %s and %s", c->path,
-			    c->in.image[*slot - 1].file ? c->in.image[*slot - 1].file : "", im->file ? im->file : "");
+			    c->in.image[*slot - 1].file ? c->in.image[*slot - 1].file : "",
+			    im->file ? im->file : "");
 		*slot = i + 1;
 		im->item = -1;
 		if (!im->file || !*im->file) {
-			label_say(c->l, SAY_PICTURE, "%s: image %zu has no file_name", c->path, i + 1);
+			label_say(
+			    c->l, SAY_PICTURE, "%s: image %zu has no file_name", c->path, i + 1);
 			continue;
 		}
 		path = picture_path(c, im->file);
@@ -143,8 +148,9 @@ annotation(struct join *c, size_t i)
 	struct coco_annotation *a = &c->in.ann[i];
 	struct box b = { a->box[0], a->box[1], a->box[2], a->box[3], a->area, a->id, 0,
 		a->crowd ? BOX_CROWD : 0 };
-	struct coco_category key = { a->category, NULL, 0 }, *k = (struct coco_category *)bsearch(&key,
-	    c->in.category, c->in.ncategory, sizeof key, by_id);
+	struct coco_category key = { a->category, NULL, 0 },
+			     *k = (struct coco_category *)bsearch(
+				 &key, c->in.category, c->in.ncategory, sizeof key, by_id);
 	size_t im = *look(c, &a->image);
 	const char *bad = NULL;
 
@@ -157,19 +163,21 @@ annotation(struct join *c, size_t i)
 	else
 		label_check_box(&b, 0, 0, &bad);
 	if (bad)
-		label_say(c->l, SAY_REFUSED, "%s:%d: annotation %zu (id %lld): %s", c->path, a->line, i + 1,
-		    (long long)a->id, bad);
+		label_say(c->l, SAY_REFUSED, "%s:%d: annotation %zu (id %lld): %s", c->path,
+		    a->line, i + 1, (long long)a->id, bad);
 	else if (c->in.image[im - 1].item >= 0) {
 		if (!isfinite(b.area))
 			b.area = b.w * b.h;
 		b.cls = k->cls;
 		label_box(&c->l->d->item[c->in.image[im - 1].item], &b);
 	} else
-		label_say(c->l, SAY_REFUSED, "%s:%d: annotation %zu (id %lld): its image has no file_name",
-		    c->path, a->line, i + 1, (long long)a->id);
+		label_say(c->l, SAY_REFUSED,
+		    "%s:%d: annotation %zu (id %lld): its image has no file_name", c->path, a->line,
+		    i + 1, (long long)a->id);
 	if (!bad && a->polygon)
-		label_say(c->l, SAY_NOTE, "%s:%d: annotation %zu (id %lld): no bbox, taken from its polygon",
-		    c->path, a->line, i + 1, (long long)a->id);
+		label_say(c->l, SAY_NOTE,
+		    "%s:%d: annotation %zu (id %lld): no bbox, taken from its polygon", c->path,
+		    a->line, i + 1, (long long)a->id);
 }
 
 static int
@@ -201,8 +209,8 @@ note_repeats(struct join *c)
 	for (size_t i = 1; i < n; i++)
 		again += id[i] == id[i - 1];
 	if (again)
-		label_say(c->l, SAY_NOTE, "%s: %zu annotations repeat the id of another, kept", c->path,
-		    again);
+		label_say(c->l, SAY_NOTE, "%s: %zu annotations repeat the id of another, kept",
+		    c->path, again);
 	n = 0;
 	for (size_t i = 0; i < c->in.nimage; i++)
 		if (c->in.image[i].file)
@@ -210,8 +218,8 @@ note_repeats(struct join *c)
 	qsort(file, n, sizeof *file, by_name);
 	for (size_t i = 1; i < n; i++)
 		if (!strcmp(file[i], file[i - 1]))
-			label_say(c->l, SAY_NOTE, "%s: two images are one file, %s; both are kept", c->path,
-			    file[i]);
+			label_say(c->l, SAY_NOTE, "%s: two images are one file, %s; both are kept",
+			    c->path, file[i]);
 	free(id);
 	free(file);
 }

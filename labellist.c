@@ -60,7 +60,8 @@ listed(struct labels *l, const char *list, int line, char *name, const char *dir
 		if (*name == '#')
 			label_say(l, SAY_NOTE, "%s:%d: a comment, skipped", list, line);
 		else
-			label_say(l, SAY_PICTURE, "%s:%d: %s: %s", list, line, name, strerror(ENOENT));
+			label_say(
+			    l, SAY_PICTURE, "%s:%d: %s: %s", list, line, name, strerror(ENOENT));
 		return;
 	}
 	if (turned && !*said) {
@@ -278,7 +279,8 @@ orphans(struct labels *l, const struct names *all, int from)
 		const char *path = all->v[i], *dot = strrchr(path_base(path), '.');
 		char *dir = xasprintf("/%s", path);
 
-		if (strstr(dir, "/labels/") && dot && !strcmp(dot, ".txt") && strcmp(path_base(path), "classes.txt") &&
+		if (strstr(dir, "/labels/") && dot && !strcmp(dot, ".txt") &&
+		    strcmp(path_base(path), "classes.txt") &&
 		    (!used.n || !bsearch(&path, used.v, used.n, sizeof *used.v, by_text)))
 			label_say(l, SAY_NOTE, "%s: a label without a picture", path);
 		free(dir);

@@ -166,7 +166,8 @@ int
 label_is_picture(const char *name)
 {
 	static const char *const ext[] = { ".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm",
-		".pnm", ".tif", ".tiff", ".webp", ".heic", ".heif", ".avif", ".tga", ".jpe", ".jfif" };
+		".pnm", ".tif", ".tiff", ".webp", ".heic", ".heif", ".avif", ".tga", ".jpe",
+		".jfif" };
 	const char *dot = strrchr(path_base(name), '.');
 
 	for (size_t i = 0; dot && i < sizeof ext / sizeof *ext; i++)
@@ -213,8 +214,8 @@ enum kind { K_COCO, K_XML, K_DATA, K_YAML, K_LIST, K_PICTURE, K_SHARD };
 static enum kind
 kind_of(const char *head, size_t n, const char *path)
 {
-	static const char *const keys[] = { "classes", "train", "valid", "names", "backup", "results",
-		"eval", "map", "difficult", "labels", "top", "test" };
+	static const char *const keys[] = { "classes", "train", "valid", "names", "backup",
+		"results", "eval", "map", "difficult", "labels", "top", "test" };
 	const char *dot = strrchr(path_base(path), '.'), *p = head;
 	size_t word;
 

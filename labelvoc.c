@@ -1,9 +1,9 @@
 /* labelvoc.c -- Pascal VOC: one XML for each picture, folders Annotations, JPEGImages, ImageSets.
  *
- * Corners are taken as they are written: x = xmin, width = xmax - xmin, fractions kept.  The picture
- * decides its own size where it can be opened; many tools write a wrong one.  Document types are
- * refused, so no entity can grow.  Classes are in the order of their names unless a names file says
- * otherwise, so that the order of the files does not matter. */
+ * Corners are taken as they are written: x = xmin, width = xmax - xmin, fractions kept.  The
+ * picture decides its own size where it can be opened; many tools write a wrong one.  Document
+ * types are refused, so no entity can grow.  Classes are in the order of their names unless a names
+ * file says otherwise, so that the order of the files does not matter. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -206,16 +206,18 @@ find_picture(const struct voc *v, const char *stem)
 	static const char *const ext[] = { "", ".jpg", ".JPG", ".jpeg", ".png", ".PNG", ".bmp" };
 	static const char *const sub[] = { "../JPEGImages", "../images", ".", ".." };
 	const char *name[] = { v->file[0] ? path_base(v->file) : stem, stem };
-	char *dir = path_dir(v->path), *base = !strcmp(path_base(dir), "Annotations") ? path_dir(dir) :
-	    NULL, *path;
+	char *dir = path_dir(v->path),
+	     *base = !strcmp(path_base(dir), "Annotations") ? path_dir(dir) : NULL, *path;
 
 	for (int i = 0; i < 2; i++)
 		for (size_t k = 0; k < sizeof sub / sizeof *sub; k++)
 			for (size_t j = 0; j < sizeof ext / sizeof *ext; j++) {
 				if (base && k < 2)
-					path = xasprintf("%s/%s/%s%s", base, sub[k] + 3, name[i], ext[j]);
+					path = xasprintf(
+					    "%s/%s/%s%s", base, sub[k] + 3, name[i], ext[j]);
 				else
-					path = xasprintf("%s/%s/%s%s", dir, sub[k], name[i], ext[j]);
+					path =
+					    xasprintf("%s/%s/%s%s", dir, sub[k], name[i], ext[j]);
 				if (!access(path, F_OK) && !path_isdir(path)) {
 					free(dir);
 					free(base);
@@ -223,8 +225,9 @@ find_picture(const struct voc *v, const char *stem)
 				}
 				free(path);
 			}
-	path = base ? xasprintf("%s/JPEGImages/%s%s", base, name[0], strchr(name[0], '.') ? "" : ".jpg") :
-	    xasprintf("%s/%s", dir, name[0]);
+	path = base ? xasprintf(
+			  "%s/JPEGImages/%s%s", base, name[0], strchr(name[0], '.') ? "" : ".jpg")
+		    : xasprintf("%s/%s", dir, name[0]);
 	free(dir);
 	free(base);
 	return path;
@@ -256,8 +259,8 @@ add_objects(struct voc *v, struct item *it)
 			r = -1;
 		}
 		if (bad)
-			label_say(v->l, r < 0 ? SAY_REFUSED : SAY_NOTE, "%s:%d: object %zu (%.60s): %s", v->path,
-			    o->line, i + 1, o->name, bad);
+			label_say(v->l, r < 0 ? SAY_REFUSED : SAY_NOTE,
+			    "%s:%d: object %zu (%.60s): %s", v->path, o->line, i + 1, o->name, bad);
 		if (r >= 0)
 			label_box(it, &b);
 	}
@@ -268,7 +271,8 @@ one_xml(struct labels *l, const char *path)
 {
 	struct voc *v = (struct voc *)xcalloc(1, sizeof *v);
 	const char *base = path_base(path), *dot = strrchr(base, '.');
-	char *stem = xasprintf("%.*s", (int)(dot ? dot - base : (long)strlen(base)), base), *text, *pic;
+	char *stem = xasprintf("%.*s", (int)(dot ? dot - base : (long)strlen(base)), base), *text,
+	     *pic;
 	struct item *it;
 	int w, h, orientation;
 	struct err why;
@@ -284,7 +288,8 @@ one_xml(struct labels *l, const char *path)
 		if (image_file_size(pic, &w, &h, &orientation, &why))
 			w = v->w, h = v->h;
 		else if (w != v->w || h != v->h)
-			label_say(l, SAY_NOTE, "%s: says %dx%d, the picture is %dx%d; the picture is right", path,
+			label_say(l, SAY_NOTE,
+			    "%s: says %dx%d, the picture is %dx%d; the picture is right", path,
 			    v->w, v->h, w, h);
 		it->w = w > 0 && h > 0 ? w : 0;
 		it->h = w > 0 && h > 0 ? h : 0;
@@ -350,7 +355,8 @@ split_file(struct labels *l, const char *path)
 		n++;
 		xml = xasprintf("%s/Annotations/%s.xml", root, s);
 		if (access(xml, F_OK))
-			label_say(l, SAY_PICTURE, "%s:%d: %s: %s", path, t.line, xml, strerror(errno));
+			label_say(
+			    l, SAY_PICTURE, "%s:%d: %s: %s", path, t.line, xml, strerror(errno));
 		else
 			one_xml(l, xml);
 		free(xml);

@@ -29,7 +29,8 @@ static int
 set_name(struct yaml *y, long i, const char *s)
 {
 	if (i < 0 || i > 99999)
-		return err_set(y->l->e, "%s:%d: class number %ld, want 0 to 99999", y->path, y->line, i);
+		return err_set(
+		    y->l->e, "%s:%d: class number %ld, want 0 to 99999", y->path, y->line, i);
 	y->name = (char **)xgrow(y->name, &y->name_cap, (size_t)i + 1, sizeof *y->name);
 	while (y->nname <= (size_t)i)
 		y->name[y->nname++] = NULL;
@@ -52,7 +53,8 @@ in_names(struct yaml *y, const char *s)
 		return set_name(y, i, s);
 	}
 	if (num_int(s, 0, 99999, &y->index))
-		return err_set(y->l->e, "%s:%d: names: '%s' is not a class number", y->path, y->line, s);
+		return err_set(
+		    y->l->e, "%s:%d: names: '%s' is not a class number", y->path, y->line, s);
 	return 0;
 }
 
@@ -66,8 +68,11 @@ scalar(struct yaml *y, const char *s)
 	if (!y->key || y->depth < 1 || y->depth > 2)
 		return 0;
 	if (!strcmp(y->key, "names"))
-		return y->depth == 2 ? in_names(y, s) : err_set(y->l->e, "%s:%d: names: want a list or a "
-		    "map", y->path, y->line);
+		return y->depth == 2 ? in_names(y, s)
+				     : err_set(y->l->e,
+					   "%s:%d: names: want a list or a "
+					   "map",
+					   y->path, y->line);
 	if (!strcmp(y->key, "path") && y->depth == 1) {
 		free(y->root);
 		y->root = xstrdup(s);
@@ -95,7 +100,8 @@ event(struct yaml *y, const yaml_event_t *ev)
 		if (++y->depth > MAX_DEPTH)
 			return err_set(y->l->e, "%s:%d: nested too deep", y->path, y->line);
 		if (y->depth == 1 && ev->type == YAML_SEQUENCE_START_EVENT)
-			return err_set(y->l->e, "%s:%d: a list; want train: and names:", y->path, y->line);
+			return err_set(
+			    y->l->e, "%s:%d: a list; want train: and names:", y->path, y->line);
 		if (y->depth == 2) {
 			y->in_map = ev->type == YAML_MAPPING_START_EVENT;
 			y->index = -1;
@@ -172,7 +178,8 @@ read_splits(struct yaml *y)
 		r = err_set(y->l->e, "%s: no '%s:' in it", y->path, y->want);
 	for (size_t i = 0; i < y->nsplit && !r; i++) {
 		if (!(found = locate(y, dir, y->split[i])))
-			r = err_set(y->l->e, "%s: its %s '%s' does not exist", y->path, y->want, y->split[i]);
+			r = err_set(y->l->e, "%s: its %s '%s' does not exist", y->path, y->want,
+			    y->split[i]);
 		else
 			r = path_isdir(found) ? label_folder(y->l, found) : label_list(y->l, found);
 		free(found);

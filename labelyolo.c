@@ -36,7 +36,8 @@ label_paths(const char *picture, char *path[2])
 		while (from > dir && from[-1] != '/')
 			from--;
 		n = (size_t)(slash - from);
-		if ((n == 6 && !memcmp(from, "images", 6)) || (n == 10 && !memcmp(from, "JPEGImages", 10))) {
+		if ((n == 6 && !memcmp(from, "images", 6)) ||
+		    (n == 10 && !memcmp(from, "JPEGImages", 10))) {
 			other = xasprintf("%.*slabels%s", (int)(from - dir), dir, slash);
 			path[1] = with_txt(other, base);
 			free(other);
@@ -254,14 +255,17 @@ label_picture(struct labels *l, const char *name, const char *path, const char *
 	label_paths(path, label);
 	both = !access(label[0], F_OK) && label[1] && !access(label[1], F_OK);
 	if (both && !same_text(label[0], label[1]))
-		label_say(l, SAY_NOTE, "%s: differs from %s; the first is used", label[0], label[1]);
+		label_say(
+		    l, SAY_NOTE, "%s: differs from %s; the first is used", label[0], label[1]);
 	if (!access(label[0], F_OK))
 		label_yolo(l, it, label[0]);
 	else if (label[1] && !access(label[1], F_OK))
 		label_yolo(l, it, label[1]);
 	if (orientation > 1 && it->nbox)
-		label_say(l, SAY_NOTE, "%s: EXIF orientation %d is not applied; were the boxes drawn on the "
-		    "stored pixels?", path, orientation);
+		label_say(l, SAY_NOTE,
+		    "%s: EXIF orientation %d is not applied; were the boxes drawn on the "
+		    "stored pixels?",
+		    path, orientation);
 	free(label[0]);
 	free(label[1]);
 }
@@ -277,6 +281,8 @@ label_one_based(struct labels *l, const char *input, int from)
 			if (d->item[i].box[k].cls == 0)
 				return;
 	if (l->too_high)
-		label_say(l, SAY_NOTE, "%s: no box has class 0 and %ld have class %d, one too many: are the "
-		    "ids counted from 1?", input, l->too_high, d->nclass);
+		label_say(l, SAY_NOTE,
+		    "%s: no box has class 0 and %ld have class %d, one too many: are the "
+		    "ids counted from 1?",
+		    input, l->too_high, d->nclass);
 }

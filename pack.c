@@ -6,7 +6,6 @@
  * own size.  Its bytes are kept as they are unless recoding was asked for. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,14 +13,6 @@
 #include "yolo.h"
 
 struct source { int shard; long record; };	/* shard -1: a file */
-struct job {			/* one picture on its way */
-	struct record rec;
-	struct box *box;
-	unsigned char *bytes;
-	size_t cap;
-	char *bad, *note;		/* why it is left out; remarks, one a line */
-	int done;
-};
 struct pack {
 	const struct pack_opts *opt;
 	struct labels l;
@@ -36,114 +27,14 @@ struct pack {
 	struct pack_result *res;
 	struct err *e;
 	/* the window of jobs: item i stands in slot i % slots */
-	struct job *slot;
+	struct pack_job *slot;
 	int slots, next, written, quit;
 	pthread_mutex_t lock;
 	pthread_cond_t ready, room;
 };
 
-static void remark(struct job *, const char *fmt, ...) PRINTF(2, 3);
-
 static void
-remark(struct job *j, const char *fmt, ...)
-{
-	char *line, *all;
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(&line, fmt, ap) < 0)
-		die(1, "out of memory");
-	va_end(ap);
-	for (char *p = line; *p; p++)
-		*p = *p == '\n' ? ' ' : *p;
-	all = xasprintf("%s%s\n", j->note ? j->note : "", line);
-	free(j->note);
-	free(line);
-	j->note = all;
-}
-
-static enum codec
-codec_of(const void *p, size_t n)
-{
-	enum image_format f = image_format(p, n);
-
-	return f == IMG_JPEG ? CODEC_JPEG : f == IMG_PNG ? CODEC_PNG : CODEC_OTHER;
-}
-
-/* Smaller, and as JPEG; boxes go along. */
-static void
-recode(const struct pack_opts *o, struct job *j, struct image *im)
-{
-	struct record *r = &j->rec;
-	struct fit f = fit_letterbox(im->w, im->h, o->w ? o->w : im->w, o->h ? o->h : im->h);
-	struct image small;
-	struct err why;
-
-	if (o->w && (im->w > o->w || im->h > o->h)) {
-		small = image_new(f.nw, f.nh);
-		image_resize(im, &small, RESIZE_STB);
-		image_free(im);
-		*im = small;
-		for (int i = 0; i < r->nbox; i++) {
-			j->box[i].x *= f.sx;
-			j->box[i].y *= f.sy;
-			j->box[i].w *= f.sx;
-			j->box[i].h *= f.sy;
-			j->box[i].area *= f.sx * f.sy;
-		}
-	} else if (!o->quality)
-		return;
-	free(j->bytes);
-	j->bytes = NULL;
-	j->cap = 0;
-	if (image_jpeg(im, o->quality ? o->quality : 90, &j->bytes, &r->nbytes, &why))
-		j->bad = xasprintf("%s: %s", r->name, why.msg);
-	r->bytes = j->bytes;
-	r->codec = CODEC_JPEG;
-	r->w = im->w;
-	r->h = im->h;
-}
-
-/* Decode the job's bytes: size, remarks, recoding. */
-static void
-decode(const struct pack_opts *o, struct job *j, const char *path)
-{
-	struct record *r = &j->rec;
-	struct image im;
-	struct err why;
-	int w, h;
-
-	if (image_decode(r->bytes, r->nbytes, &im, &why)) {
-		j->bad = xasprintf("%s: %s", path, why.msg);
-		return;
-	}
-	if (why.msg[0])
-		remark(j, "%s: %s", path, why.msg);
-	if (r->w && (r->w != im.w || r->h != im.h))
-		remark(j, "%s: the labels say %dx%d, the picture is %dx%d; the picture is right", path, r->w,
-		    r->h, im.w, im.h);
-	image_size(r->bytes, r->nbytes, &w, &h, &r->orientation, &why);
-	r->w = im.w;
-	r->h = im.h;
-	r->codec = codec_of(r->bytes, r->nbytes);
-	for (int i = 0; i < r->nbox && r->id >= 0; i++) {
-		const struct box *b = &j->box[i];
-
-		if (b->x < -1 || b->y < -1 || b->x + b->w > im.w + 1 || b->y + b->h > im.h + 1)
-			remark(j, "%s: annotation %lld: the box sticks out of the picture, kept as given%s",
-			    path, (long long)b->id, b->x >= 0 && b->w > b->x && b->h > b->y &&
-			    b->w <= im.w && b->h <= im.h ? "; corners instead of width and height?" : "");
-	}
-	if (r->orientation > 1 && r->nbox && r->id >= 0)
-		remark(j, "%s: EXIF orientation %d is not applied; were the boxes drawn on the stored pixels?",
-		    path, r->orientation);
-	if (o->w || o->quality)
-		recode(o, j, &im);
-	image_free(&im);
-}
-
-static void
-load(struct pack *p, int i, struct job *j)
+load(struct pack *p, int i, struct pack_job *j)
 {
 	const struct item *it = &p->d.item[i];
 	const struct source *s = &p->src[i];
@@ -166,7 +57,8 @@ load(struct pack *p, int i, struct job *j)
 		memset(&j->rec, 0, sizeof j->rec);
 		free(j->bytes);
 		j->cap = 0;
-		j->bytes = (unsigned char *)file_read(it->path, (size_t)1 << 30, &j->rec.nbytes, &why);
+		j->bytes =
+		    (unsigned char *)file_read(it->path, (size_t)1 << 30, &j->rec.nbytes, &why);
 		if (!j->bytes) {
 			j->bad = xstrdup(why.msg);
 			return;
@@ -180,7 +72,7 @@ load(struct pack *p, int i, struct job *j)
 	j->rec.box = j->box;
 	j->rec.nbox = it->nbox;
 	if (s->shard < 0 || p->opt->w || p->opt->quality)
-		decode(p->opt, j, it->path ? it->path : it->name);
+		pack_decode(p->opt, j, it->path ? it->path : it->name);
 }
 
 static void *
@@ -190,7 +82,7 @@ worker(void *arg)
 
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
-		struct job *j;
+		struct pack_job *j;
 		int i;
 
 		while (!p->quit && p->next < p->d.n && p->next >= p->written + p->slots)
@@ -211,7 +103,7 @@ worker(void *arg)
 
 /* What became of one picture: into the shard, or into the report. */
 static int
-settle(struct pack *p, struct job *j)
+settle(struct pack *p, struct pack_job *j)
 {
 	char *save = NULL;
 
@@ -238,14 +130,14 @@ write_items(struct pack *p)
 	pthread_t *th = (pthread_t *)xmalloc((size_t)n * sizeof *th);
 
 	p->slots = 4 * n;
-	p->slot = (struct job *)xcalloc((size_t)p->slots, sizeof *p->slot);
+	p->slot = (struct pack_job *)xcalloc((size_t)p->slots, sizeof *p->slot);
 	for (; started < n; started++)
 		if (pthread_create(&th[started], NULL, worker, p))
 			break;
 	if (!started)
 		r = err_set(p->e, "cannot start a thread: %s", strerror(errno));
 	for (int i = 0; i < p->d.n && !r; i++) {
-		struct job *j = &p->slot[i % p->slots];
+		struct pack_job *j = &p->slot[i % p->slots];
 
 		pthread_mutex_lock(&p->lock);
 		while (!j->done)
@@ -292,7 +184,8 @@ map_classes(struct pack *p, char *const *name, const int64_t *id, int n, struct 
 			map[i] = p->d.nclass - 1;
 		}
 		if (map[i] < 0) {
-			err_set(e, "class %d (%s) is not among the names", i, name[i] ? name[i] : "nameless");
+			err_set(e, "class %d (%s) is not among the names", i,
+			    name[i] ? name[i] : "nameless");
 			free(map);
 			return NULL;
 		}
@@ -329,7 +222,8 @@ add_shard(struct pack *p, const char *path)
 			b.cls = map[b.cls];
 			label_box(it, &b);
 		}
-		p->src = (struct source *)xgrow(p->src, &p->src_cap, (size_t)p->d.n, sizeof *p->src);
+		p->src =
+		    (struct source *)xgrow(p->src, &p->src_cap, (size_t)p->d.n, sizeof *p->src);
 		p->src[p->d.n - 1] = (struct source){ p->nshard - 1, i };
 	}
 	free(map);
@@ -381,7 +275,8 @@ read_inputs(struct pack *p)
 			r = err_set(p->e, "%s: %s", o->in[i], strerror(errno));
 		else
 			r = add_stdin(p);
-		p->src = (struct source *)xgrow(p->src, &p->src_cap, (size_t)p->d.n + 1, sizeof *p->src);
+		p->src =
+		    (struct source *)xgrow(p->src, &p->src_cap, (size_t)p->d.n + 1, sizeof *p->src);
 		for (; from < p->d.n && (!shard || o->salvage); from++)
 			p->src[from] = (struct source){ -1, 0 };
 	}
@@ -393,7 +288,7 @@ static int
 write_stream(struct pack *p)
 {
 	const struct pack_opts *o = p->opt;
-	struct job j;
+	struct pack_job j;
 	struct err why;
 	int r;
 
@@ -406,7 +301,7 @@ write_stream(struct pack *p)
 		}
 		j.rec.box = j.box;
 		if (o->w || o->quality)
-			decode(o, &j, j.rec.name);
+			pack_decode(o, &j, j.rec.name);
 		if (settle(p, &j)) {
 			r = -2;
 			break;
@@ -437,11 +332,12 @@ too_bad(struct pack *p)
 	long pictures = p->opt->max_bad < 0 ? 0 : p->opt->max_bad;
 
 	if (d->bad > pictures)
-		return err_set(p->e, "%ld pictures cannot be used, more than -m %ld: nothing written", d->bad,
+		return err_set(p->e,
+		    "%ld pictures cannot be used, more than -m %ld: nothing written", d->bad,
 		    pictures);
 	if (p->opt->max_bad >= 0 && d->refused > p->opt->max_bad)
-		return err_set(p->e, "%ld labels refused, more than -m %ld: nothing written", d->refused,
-		    p->opt->max_bad);
+		return err_set(p->e, "%ld labels refused, more than -m %ld: nothing written",
+		    d->refused, p->opt->max_bad);
 	if (!p->res->pictures)
 		return err_set(p->e, "nothing to pack");
 	return 0;
@@ -467,7 +363,8 @@ pack_run(const struct pack_opts *o, struct pack_result *res, struct err *e)
 		snprintf(options, sizeof options, "side=%dx%d\nquality=%d\n", o->w, o->h,
 		    o->quality ? o->quality : 90);
 	r = read_inputs(&p);
-	if (!r && !(p.out = shard_create(o->out, p.d.class_name, p.d.class_id, p.d.nclass, options, e)))
+	if (!r &&
+	    !(p.out = shard_create(o->out, p.d.class_name, p.d.class_id, p.d.nclass, options, e)))
 		r = -1;
 	if (!r && o->limit)
 		shard_limit(p.out, o->limit);

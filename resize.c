@@ -47,7 +47,8 @@ widen(const unsigned char *row, const struct tap *t, int n, int *out)
 {
 	for (int i = 0; i < n; i++)
 		for (int c = 0; c < 3; c++)
-			out[i * 3 + c] = row[t[i].at * 3 + c] * t[i].w0 + row[t[i].next * 3 + c] * t[i].w1;
+			out[i * 3 + c] =
+			    row[t[i].at * 3 + c] * t[i].w0 + row[t[i].next * 3 + c] * t[i].w1;
 }
 
 static void
@@ -69,7 +70,8 @@ bilinear(const struct image *src, struct image *dst)
 		}
 		for (int k = 0; k < 2; k++)
 			if (have[k] != want[k]) {
-				widen(src->px + (size_t)want[k] * (size_t)src->w * 3, tx, dst->w, row[k]);
+				widen(src->px + (size_t)want[k] * (size_t)src->w * 3, tx, dst->w,
+				    row[k]);
 				have[k] = want[k];
 			}
 		for (int i = 0; i < n; i++)
@@ -155,7 +157,8 @@ image_resize(const struct image *src, struct image *dst, enum resize_kind kind)
 	else if (kind == RESIZE_DARKNET)
 		corner_8bit(src, dst);
 	else if (!stbir_resize_uint8(src->px, src->w, src->h, 0, dst->px, dst->w, dst->h, 0, 3))
-		die(1, "out of memory while resizing %dx%d to %dx%d", src->w, src->h, dst->w, dst->h);
+		die(1, "out of memory while resizing %dx%d to %dx%d", src->w, src->h, dst->w,
+		    dst->h);
 }
 
 struct fit

@@ -3,9 +3,9 @@
  * man/yolo-shard.5 is the specification.  A file is a header, records one after the other, an END
  * record, and a tail that repeats all but the pictures: an index, every box, every name.  The
  * footer ends the file and holds the file's length and checksums of the tail's parts, so a cut file
- * is refused after two reads.  The tail is then read whole: labels cost no further access, and ranks
- * that fork share it.  Picture bytes are read by pread into the caller's buffer and verified each
- * time.  All lengths are compared with the file's before they are used. */
+ * is refused after two reads.  The tail is then read whole: labels cost no further access, and
+ * ranks that fork share it.  Picture bytes are read by pread into the caller's buffer and verified
+ * each time.  All lengths are compared with the file's before they are used. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -81,11 +81,12 @@ read_tail(struct member *m, struct err *e)
 	const char *why;
 
 	m->names_len = f->length - SHARD_FOOT - f->names;
-	index = (unsigned char *)read_part(m, "index", f->index, f->records * SHARD_ENTRY, f->index_sum,
-	    e);
+	index = (unsigned char *)read_part(
+	    m, "index", f->index, f->records * SHARD_ENTRY, f->index_sum, e);
 	boxes = index ? (unsigned char *)read_part(m, "box table", f->boxes, f->nbox * SHARD_BOX,
 	    f->boxes_sum, e) : NULL;
-	m->names = boxes ? (char *)read_part(m, "names", f->names, m->names_len, f->names_sum, e) : NULL;
+	m->names =
+	    boxes ? (char *)read_part(m, "names", f->names, m->names_len, f->names_sum, e) : NULL;
 	m->entry = (struct shard_entry *)xcalloc(f->records, sizeof *m->entry);
 	m->box = (struct box *)xcalloc(f->nbox, sizeof *m->box);
 	if (!m->names) {
@@ -98,8 +99,9 @@ read_tail(struct member *m, struct err *e)
 		struct shard_entry *n = &m->entry[i];
 
 		shard_get_entry(index + i * SHARD_ENTRY, n);
-		if (n->offset < SHARD_HEAD || n->offset > f->index || n->length > f->index - n->offset ||
-		    n->box > f->nbox || n->nbox > f->nbox - n->box || n->name >= m->names_len ||
+		if (n->offset < SHARD_HEAD || n->offset > f->index ||
+		    n->length > f->index - n->offset || n->box > f->nbox ||
+		    n->nbox > f->nbox - n->box || n->name >= m->names_len ||
 		    n->length < shard_image_at(n->name_len, n->nbox) || n->name_len > 65535)
 			why = "index";
 	}
@@ -123,15 +125,17 @@ open_member(struct member *m, const char *path, struct err *e)
 	if ((m->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0 || fstat(m->fd, &st))
 		return err_set(e, "%s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode) || st.st_size < SHARD_HEAD + SHARD_FOOT)
-		return err_set(e, "%s: not a shard, or cut (%lld bytes)", path, (long long)st.st_size);
+		return err_set(
+		    e, "%s: not a shard, or cut (%lld bytes)", path, (long long)st.st_size);
 	if (read_at(m->fd, head, sizeof head, 0) ||
 	    read_at(m->fd, foot, sizeof foot, (uint64_t)st.st_size - SHARD_FOOT))
 		return err_set(e, "%s: %s", path, strerror(errno));
 	if (shard_get_head(head, &h, &why))
 		return err_set(e, "%s: %s", path, why.msg);
 	if (h.stream)
-		return err_set(e, "%s: a stream without an index; pack it: yolo-prep -o NEW.shard - < %s",
-		    path, path);
+		return err_set(e,
+		    "%s: a stream without an index; pack it: yolo-prep -o NEW.shard - < %s", path,
+		    path);
 	if (shard_get_foot(foot, &m->foot, &why))
 		return err_set(e, "%s: %s", path, why.msg);
 	if (m->foot.length != (uint64_t)st.st_size)
@@ -149,8 +153,9 @@ in_set(const char *path, size_t *at, int *number, int *of)
 	size_t n = strlen(path);
 	const char *p = path + n - 21;
 
-	if (n < 21 || sscanf(p, "-%5d-of-%5d.shard", number, of) != 2 || strspn(p + 1, "0123456789") != 5
-	    || strspn(p + 10, "0123456789") != 5 || *number < 0 || *of < 1 || *number >= *of)
+	if (n < 21 || sscanf(p, "-%5d-of-%5d.shard", number, of) != 2 ||
+	    strspn(p + 1, "0123456789") != 5 || strspn(p + 10, "0123456789") != 5 || *number < 0 ||
+	    *of < 1 || *number >= *of)
 		return 0;
 	*at = n - 21;
 	return 1;
@@ -168,9 +173,10 @@ read_meta(struct shard *s, struct err *e)
 
 	if (read_at(m->fd, head, sizeof head, SHARD_HEAD) || shard_get_rec(head, &r, &why) ||
 	    r.kind != REC_META || r.payload > m->foot.index - SHARD_HEAD - SHARD_REC)
-		return err_set(e, "%s: no META record at byte %d, the file is damaged", m->path, SHARD_HEAD);
-	if (!(payload = (unsigned char *)read_part(m, "META record", SHARD_HEAD + SHARD_REC, r.payload,
-	    r.sum, e)))
+		return err_set(
+		    e, "%s: no META record at byte %d, the file is damaged", m->path, SHARD_HEAD);
+	if (!(payload = (unsigned char *)read_part(
+		  m, "META record", SHARD_HEAD + SHARD_REC, r.payload, r.sum, e)))
 		return -1;
 	bad = shard_get_meta(payload, r.payload, &s->class_name, &s->class_id, &s->nclass, &why);
 	free(payload);
@@ -179,8 +185,8 @@ read_meta(struct shard *s, struct err *e)
 	for (int k = 0; k < s->nm; k++)
 		for (uint64_t i = 0; i < s->m[k].foot.nbox; i++)
 			if (s->m[k].box[i].cls < 0 || s->m[k].box[i].cls >= s->nclass)
-				return err_set(e, "%s: a box of class %d, but there are %d", s->m[k].path,
-				    s->m[k].box[i].cls, s->nclass);
+				return err_set(e, "%s: a box of class %d, but there are %d",
+				    s->m[k].path, s->m[k].box[i].cls, s->nclass);
 	return 0;
 }
 
@@ -194,11 +200,13 @@ check_chain(struct shard *s, struct err *e)
 		const struct shard_foot *f = &s->m[k].foot;
 
 		if (s->nm == 1 && (f->member || !f->last))
-			return err_set(e, "%s: piece %u of a set; its name must end in -%05u-of-NNNNN.shard",
+			return err_set(e,
+			    "%s: piece %u of a set; its name must end in -%05u-of-NNNNN.shard",
 			    s->m[k].path, f->member, f->member);
 		if (f->member != (unsigned)k || f->last != (k == s->nm - 1) ||
 		    memcmp(f->prev, k ? s->m[k - 1].foot.uuid : none, 16))
-			return err_set(e, "%s: not the piece %d of %d of this set", s->m[k].path, k, s->nm);
+			return err_set(
+			    e, "%s: not the piece %d of %d of this set", s->m[k].path, k, s->nm);
 	}
 	return 0;
 }
@@ -339,7 +347,8 @@ shard_labels(struct shard *s, long n, struct record *r, struct err *e)
 	struct member *m;
 
 	if (n < 0 || n >= shard_count(s))
-		return err_set(e, "%s: no record %ld, there are %ld", s->m[0].path, n, shard_count(s));
+		return err_set(
+		    e, "%s: no record %ld, there are %ld", s->m[0].path, n, shard_count(s));
 	m = member_of(s, n, &en);
 	r->id = en->id;
 	r->w = en->w;
@@ -423,8 +432,8 @@ check_member(struct shard *s, int k, long *records, struct err *e)
 	while (in && (r = stream_next(in, &a, e)) == 1) {
 		if (i == s->first[k + 1] || shard_labels(s, i, &b, e) || !same(&a, &b) ||
 		    m->entry[i - s->first[k]].offset != stream_at(in)) {
-			r = err_set(e, "%s: record at byte %llu (%s) is not what the index says", m->path,
-			    (unsigned long long)stream_at(in), a.name);
+			r = err_set(e, "%s: record at byte %llu (%s) is not what the index says",
+			    m->path, (unsigned long long)stream_at(in), a.name);
 			break;
 		}
 		i++;

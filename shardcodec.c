@@ -80,7 +80,8 @@ shard_get_head(const unsigned char *p, struct shard_head *h, struct err *e)
 		return err_set(e, memcmp(p + 1, head_magic + 1, 3) ? "not a shard" :
 		    "a shard damaged by a copy in text mode");
 	if (get(p + 8, 2) != 1 || features & ~(uint64_t)F_STREAM)
-		return err_set(e, "a shard of version %u with features %#x: this program is too old",
+		return err_set(e,
+		    "a shard of version %u with features %#x: this program is too old",
 		    (unsigned)get(p + 8, 2), (unsigned)features);
 	if (get(p + SHARD_HEAD - 8, 8) != XXH3_64bits(p, SHARD_HEAD - 8) ||
 	    get(p + 28, 4) != SHARD_ALIGN)

@@ -92,7 +92,8 @@ stream_open(FILE *f, const char *name, struct err *e)
 		err_set(e, "%s: %s", name, why.msg);
 	else if (!next_record(s, &r, e)) {
 		if (r.kind != REC_META)
-			err_set(e, "%s: byte %d: no META record, the file is damaged", name, SHARD_HEAD);
+			err_set(e, "%s: byte %d: no META record, the file is damaged", name,
+			    SHARD_HEAD);
 		else if (shard_get_meta(s->buf + SHARD_REC, r.payload, &s->class_name, &s->class_id,
 		    &s->nclass, &why))
 			err_set(e, "%s: %s", name, why.msg);
@@ -128,8 +129,9 @@ at_end(struct shard_stream *s, const struct shard_rec *r, struct err *e)
 
 	if (r->payload != 24 || get64(p) != s->records || get64(p + 8) != s->boxes ||
 	    get64(p + 16) != XXH3_64bits_digest(s->sums))
-		return err_set(e, "%s: %llu records with %llu boxes read, but the END record disagrees",
-		    s->name, (unsigned long long)s->records, (unsigned long long)s->boxes);
+		return err_set(e,
+		    "%s: %llu records with %llu boxes read, but the END record disagrees", s->name,
+		    (unsigned long long)s->records, (unsigned long long)s->boxes);
 	return 0;
 }
 
@@ -145,8 +147,8 @@ stream_next(struct shard_stream *s, struct record *out, struct err *e)
 		return at_end(s, &r, e);
 	p = s->buf + SHARD_REC;
 	if (r.kind != REC_IMAGE || memchr(p, 0, r.name_len))
-		return err_set(e, "%s: record at byte %llu: not a picture, the file is damaged", s->name,
-		    (unsigned long long)s->at);
+		return err_set(e, "%s: record at byte %llu: not a picture, the file is damaged",
+		    s->name, (unsigned long long)s->at);
 	XXH3_64bits_update(s->sums, s->buf + 8, 8);
 	s->records++;
 	s->boxes += r.nbox;
@@ -158,8 +160,9 @@ stream_next(struct shard_stream *s, struct record *out, struct err *e)
 	for (unsigned i = 0; i < r.nbox; i++, p += SHARD_BOX) {
 		shard_get_box(p, &s->box[i]);
 		if (s->box[i].cls < 0 || s->box[i].cls >= s->nclass)
-			return err_set(e, "%s: record at byte %llu: a box of class %d, but there are %d",
-			    s->name, (unsigned long long)s->at, s->box[i].cls, s->nclass);
+			return err_set(e,
+			    "%s: record at byte %llu: a box of class %d, but there are %d", s->name,
+			    (unsigned long long)s->at, s->box[i].cls, s->nclass);
 	}
 	*out = (struct record){ r.id, r.w, r.h, r.orientation, (enum codec)r.codec, s->text, s->box,
 	    (int)r.nbox, p, SHARD_REC + r.payload - shard_image_at(r.name_len, r.nbox) };

@@ -79,7 +79,8 @@ begin_piece(struct shard_writer *w, struct err *e)
 	unsigned char head[SHARD_HEAD];
 	struct shard_head h = { 1, { 0 } };	/* until it is complete it is only a stream */
 
-	w->piece = (struct outfile *)xgrow(w->piece, &w->piece_cap, w->npiece + 1, sizeof *w->piece);
+	w->piece =
+	    (struct outfile *)xgrow(w->piece, &w->piece_cap, w->npiece + 1, sizeof *w->piece);
 	if (w->limit) {
 		char *name = xasprintf("%s.%zu", w->path, w->npiece);
 		int r = out_open(&w->piece[w->npiece], name, e);
@@ -218,11 +219,12 @@ shard_add(struct shard_writer *w, const struct record *r, struct err *e)
 	XXH3_state_t *x;
 
 	if (name_len > 65535)
-		return err_set(e, "%s: a name of more than 65535 bytes: %.60s...", w->path, r->name);
+		return err_set(
+		    e, "%s: a name of more than 65535 bytes: %.60s...", w->path, r->name);
 	for (int i = 0; i < r->nbox; i++)
 		if (r->box[i].cls < 0 || r->box[i].cls >= w->nclass)
-			return err_set(e, "%s: %s: a box of class %d, but there are %d", w->path, r->name,
-			    r->box[i].cls, w->nclass);
+			return err_set(e, "%s: %s: a box of class %d, but there are %d", w->path,
+			    r->name, r->box[i].cls, w->nclass);
 	labels = (size_t)shard_image_at(name_len, rec.nbox) - SHARD_REC;
 	rec.payload = labels + r->nbytes;
 	if (place(w, rec.payload + SHARD_REC, e))
@@ -279,8 +281,8 @@ shard_finish(struct shard_writer *w, struct err *e)
 	for (size_t i = 0; i < w->npiece && !r; i++) {
 		if (w->limit) {
 			free(w->piece[i].path);
-			w->piece[i].path = xasprintf("%.*s-%05zu-of-%05zu.shard", (int)n, w->path, i,
-			    w->npiece);
+			w->piece[i].path =
+			    xasprintf("%.*s-%05zu-of-%05zu.shard", (int)n, w->path, i, w->npiece);
 		}
 		r = out_commit(&w->piece[i], e);
 	}

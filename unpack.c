@@ -181,7 +181,8 @@ to_voc(struct unpack *u, const struct record *r, const char *rel)
 	}
 	fputs("<annotation>\n\t<filename>", f);
 	xml_text(f, base);
-	fprintf(f, "</filename>\n\t<size><width>%d</width><height>%d</height><depth>3</depth></size>\n",
+	fprintf(f,
+	    "</filename>\n\t<size><width>%d</width><height>%d</height><depth>3</depth></size>\n",
 	    r->w, r->h);
 	for (int i = 0; i < r->nbox; i++) {
 		const struct box *b = &r->box[i];
@@ -192,11 +193,13 @@ to_voc(struct unpack *u, const struct record *r, const char *rel)
 		}
 		fputs("\t<object>\n\t\t<name>", f);
 		xml_text(f, class_text(u, b->cls, buf));
-		fprintf(f, "</name>\n\t\t<truncated>%d</truncated>\n\t\t<occluded>%d</occluded>\n\t\t"
-		    "<difficult>%d</difficult>\n\t\t<bndbox><xmin>%.17g</xmin><ymin>%.17g</ymin><xmax>%.17g"
-		    "</xmax><ymax>%.17g</ymax></bndbox>\n\t</object>\n", !!(b->flags & BOX_TRUNCATED),
-		    !!(b->flags & BOX_OCCLUDED), !!(b->flags & BOX_DIFFICULT), b->x, b->y, b->x + b->w,
-		    b->y + b->h);
+		fprintf(f,
+		    "</name>\n\t\t<truncated>%d</truncated>\n\t\t<occluded>%d</occluded>\n\t\t"
+		    "<difficult>%d</difficult>\n\t\t<bndbox><xmin>%.17g</xmin><ymin>%.17g</"
+		    "ymin><xmax>%.17g"
+		    "</xmax><ymax>%.17g</ymax></bndbox>\n\t</object>\n",
+		    !!(b->flags & BOX_TRUNCATED), !!(b->flags & BOX_OCCLUDED),
+		    !!(b->flags & BOX_DIFFICULT), b->x, b->y, b->x + b->w, b->y + b->h);
 	}
 	fputs("</annotation>\n", f);
 	bad = finish(f, path, u->e);
@@ -231,9 +234,10 @@ to_coco(struct unpack *u, const struct record *r, const char *rel)
 		const struct box *b = &r->box[i];
 		const char *comma = u->nann++ ? "," : "";
 
-		fprintf(u->ann, "%s\n{\"id\":%lld,\"image_id\":%lld,\"category_id\":%lld,\"bbox\":[%.17g,%.17g,"
-		    "%.17g,%.17g],\"area\":%.17g,\"iscrowd\":%d%s,\"segmentation\":[]}", comma,
-		    b->id >= 0 ? (long long)b->id : (long long)u->nann, id,
+		fprintf(u->ann,
+		    "%s\n{\"id\":%lld,\"image_id\":%lld,\"category_id\":%lld,\"bbox\":[%.17g,%.17g,"
+		    "%.17g,%.17g],\"area\":%.17g,\"iscrowd\":%d%s,\"segmentation\":[]}",
+		    comma, b->id >= 0 ? (long long)b->id : (long long)u->nann, id,
 		    (long long)u->class_id[b->cls], b->x, b->y, b->w, b->h, b->area,
 		    !!(b->flags & BOX_CROWD), b->flags & BOX_DIFFICULT ? ",\"difficult\":1" : "");
 	}
@@ -293,7 +297,8 @@ join_coco(struct unpack *u, const char *path)
 		fwrite(block, 1, n, u->list);
 	fputs("],\n\"categories\":[", u->list);
 	for (int i = 0; i < u->nclass; i++) {
-		fprintf(u->list, "%s\n{\"id\":%lld,\"name\":", i ? "," : "", (long long)u->class_id[i]);
+		fprintf(
+		    u->list, "%s\n{\"id\":%lld,\"name\":", i ? "," : "", (long long)u->class_id[i]);
 		json_text(u->list, class_text(u, i, buf));
 		fputs("}", u->list);
 	}
@@ -348,8 +353,8 @@ int
 unpack_run(const char *dir, const char *format, char *const *shard, int n, long *pictures,
     struct err *e)
 {
-	char *tmp = xasprintf("%.*s.tmp.%ld", (int)(strlen(dir) - (dir[strlen(dir) - 1] == '/')), dir,
-	    (long)getpid());
+	char *tmp = xasprintf("%.*s.tmp.%ld", (int)(strlen(dir) - (dir[strlen(dir) - 1] == '/')),
+	    dir, (long)getpid());
 	struct unpack u;
 	const char *list = "list.txt";
 	int bad = 0;
@@ -386,7 +391,8 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
 	if (bad)
 		nftw(tmp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	else if (u.lost)
-		warn("%ld crowd boxes left out: %s labels cannot say that a box is a crowd", u.lost, format);
+		warn("%ld crowd boxes left out: %s labels cannot say that a box is a crowd", u.lost,
+		    format);
 	free(tmp);
 	return bad;
 }

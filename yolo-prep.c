@@ -35,13 +35,15 @@ struct report { struct outfile out; int tsv; };
 static void
 usage(FILE *f)
 {
-	fputs("usage: yolo-prep [-n names] [-s side] [-Q quality] [-j n] [-m maxbad] [-l report.tsv]\n"
-	    "                 [-Z bytes] [-0] [-q] [-O key=value] -o OUT.shard INPUT...\n"
-	    "       yolo-prep -t SHARD...                   table of the records\n"
-	    "       yolo-prep -C SHARD...                   check every byte\n"
-	    "       yolo-prep -x DIR [-f yolo|coco|voc] SHARD...   unpack\n"
-	    "INPUT: COCO file.json[:imagedir], VOC folder or split file, list, .data[:valid],\n"
-	    "       data.yaml[:val], folder of pictures, shard, - (list or shard on stdin)\n", f);
+	fputs("usage: yolo-prep [-n names] [-s side] [-Q quality] [-j n] [-m maxbad] [-l "
+	      "report.tsv]\n"
+	      "                 [-Z bytes] [-0] [-q] [-O key=value] -o OUT.shard INPUT...\n"
+	      "       yolo-prep -t SHARD...                   table of the records\n"
+	      "       yolo-prep -C SHARD...                   check every byte\n"
+	      "       yolo-prep -x DIR [-f yolo|coco|voc] SHARD...   unpack\n"
+	      "INPUT: COCO file.json[:imagedir], VOC folder or split file, list, .data[:valid],\n"
+	      "       data.yaml[:val], folder of pictures, shard, - (list or shard on stdin)\n",
+	    f);
 }
 
 /* 1G, 500M, 4096. */
@@ -199,8 +201,10 @@ pack(struct cmd *c)
 	if (r)
 		warn("%s", e.msg);
 	if (!quiet)
-		warn("%ld pictures, %ld boxes, %d classes%s; %ld labels refused, %ld pictures left out, %ld "
-		    "notes%s%s", res.pictures, res.boxes, res.classes, r ? " read" : " packed", res.refused,
+		warn("%ld pictures, %ld boxes, %d classes%s; %ld labels refused, %ld pictures left "
+		     "out, %ld "
+		     "notes%s%s",
+		    res.pictures, res.boxes, res.classes, r ? " read" : " packed", res.refused,
 		    res.bad, res.notes, c->report ? ", see " : "", c->report ? c->report : "");
 	if (stopped_by)
 		return 128 + stopped_by;
@@ -225,8 +229,8 @@ table(char *const *in, int n)
 			tsv_name(stdout, in[i]);
 			printf("\t%ld\t", k);
 			tsv_name(stdout, r.name);
-			printf("\t%lld\t%d\t%d\t%s\t%d\t%zu\t%d\n", (long long)r.id, r.w, r.h, codec[r.codec & 3],
-			    r.orientation, r.nbytes, r.nbox);
+			printf("\t%lld\t%d\t%d\t%s\t%d\t%zu\t%d\n", (long long)r.id, r.w, r.h,
+			    codec[r.codec & 3], r.orientation, r.nbytes, r.nbox);
 		}
 		shard_close(s);
 	}
@@ -282,7 +286,8 @@ main(int argc, char **argv)
 	c.pack.max_bad = -1;
 	c.pack.threads = cores();
 	settings_open(&c.set, settings);
-	while ((letter = getopt_long(argc, argv, "n:s:Q:j:m:l:0o:Z:tCx:f:O:qhV", longopt, NULL)) != -1)
+	while (
+	    (letter = getopt_long(argc, argv, "n:s:Q:j:m:l:0o:Z:tCx:f:O:qhV", longopt, NULL)) != -1)
 		option(&c, letter);
 	argc -= optind;
 	argv += optind;

@@ -500,7 +500,7 @@ unsigned char *shard_put_meta(char *const *name, const int64_t *id, int n, const
 int shard_get_meta(const unsigned char *, size_t len, char ***name, int64_t **id, int *n,
     struct err *);
 
-/* ---- pack.c, unpack.c: yolo-prep's two halves --------------------------------------------- */
+/* ---- pack.c, packjob.c, unpack.c: yolo-prep's two halves --------------------------------------------- */
 
 struct pack_opts {
 	const char *out, *names;
@@ -515,6 +515,15 @@ struct pack_opts {
 	volatile int *stop;		/* set by a signal */
 };
 struct pack_result { long pictures, boxes, refused, notes, bad; int classes; };
+struct pack_job {			/* one picture on its way */
+	struct record rec;
+	struct box *box;
+	unsigned char *bytes;
+	size_t cap;
+	char *bad, *note;		/* why it is left out; remarks, one a line */
+	int done;
+};
+void pack_decode(const struct pack_opts *, struct pack_job *, const char *path);	/* its bytes */
 /* 0 packed; -1 failed, nothing written. */
 int pack_run(const struct pack_opts *, struct pack_result *, struct err *);
 /* Pictures byte for byte and labels as yolo, coco or voc, into a new or empty folder. */

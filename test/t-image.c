@@ -35,10 +35,14 @@ drawn(int w, int h)
 static void
 opencv(void)
 {
-	static const struct { int w, h, nw, nh; unsigned long long sum; } t[] = {
-		{ 64, 48, 41, 30, 0x3cc9a1cb8dbf2b5aULL }, { 33, 20, 97, 61, 0x41b3aa8e77686c90ULL },
-		{ 64, 64, 32, 32, 0xcea0ac76cc3810c5ULL }, { 5, 3, 1, 1, 0xa0064e18dc79e607ULL },
-		{ 1, 1, 7, 5, 0xc1ee101bdcf4bd5aULL }, { 100, 7, 13, 40, 0x2cd07806a8c29f35ULL },
+	static const struct { int w, h, nw, nh; unsigned long long sum;
+	} t[] = {
+		{ 64, 48, 41, 30, 0x3cc9a1cb8dbf2b5aULL },
+		{ 33, 20, 97, 61, 0x41b3aa8e77686c90ULL },
+		{ 64, 64, 32, 32, 0xcea0ac76cc3810c5ULL },
+		{ 5, 3, 1, 1, 0xa0064e18dc79e607ULL },
+		{ 1, 1, 7, 5, 0xc1ee101bdcf4bd5aULL },
+		{ 100, 7, 13, 40, 0x2cd07806a8c29f35ULL },
 	};
 	char what[80];
 
@@ -49,7 +53,8 @@ opencv(void)
 		image_resize(&a, &b, RESIZE_BILINEAR);
 		for (int k = 0; k < b.w * b.h * 3; k++)
 			h = (h ^ b.px[k]) * 0x100000001b3ULL;
-		snprintf(what, sizeof what, "bilinear %dx%d to %dx%d is OpenCV's", t[i].w, t[i].h, b.w, b.h);
+		snprintf(what, sizeof what, "bilinear %dx%d to %dx%d is OpenCV's", t[i].w, t[i].h,
+		    b.w, b.h);
 		ok(h == t[i].sum, what);
 		image_free(&a);
 		image_free(&b);
@@ -68,7 +73,8 @@ corner(const struct image *im, int x, int y, int c, int nw, int nh)
 		double fx = sx - (int)sx, fy = sy - (int)sy;
 
 		if (px < im->w && py < im->h)
-			v += (k % 2 ? fx : 1 - fx) * (k / 2 ? fy : 1 - fy) * im->px[(py * im->w + px) * 3 + c];
+			v += (k % 2 ? fx : 1 - fx) * (k / 2 ? fy : 1 - fy) *
+			     im->px[(py * im->w + px) * 3 + c];
 	}
 	return v / 255;
 }
@@ -90,8 +96,8 @@ darknet(int w, int h, int nw, int nh)
 
 		worst = fmax(worst, fabs(want - x[i]));
 	}
-	snprintf(what, sizeof what, "darknet's letterbox of %dx%d in %dx%d: off by %.1e", w, h, nw, nh,
-	    worst);
+	snprintf(what, sizeof what, "darknet's letterbox of %dx%d in %dx%d: off by %.1e", w, h, nw,
+	    nh, worst);
 	ok(worst < 1e-5, what);
 	image_free(&im);
 	free(x);
@@ -104,7 +110,8 @@ letterbox(void)
 	struct image im = drawn(50, 20);
 	float x[100 * 100 * 3];
 
-	ok(f.nw == 416 && f.nh == 276 && f.dx == 0 && f.dy == 70, "letterbox of 640x425 in whole pixels");
+	ok(f.nw == 416 && f.nh == 276 && f.dx == 0 && f.dy == 70,
+	    "letterbox of 640x425 in whole pixels");
 	ok(g.nh == 1 && g.nw == 416, "a picture of 6000x4 keeps a row");
 	darknet(50, 20, 96, 96);
 	darknet(20, 50, 96, 64);
@@ -112,7 +119,8 @@ letterbox(void)
 	darknet(1, 1, 32, 32);
 	darknet(64, 1, 32, 32);
 	image_to_net(&im, fit_letterbox(50, 20, 100, 100), RESIZE_STB, 100, 100, x);
-	ok(x[0] == 114.0f / 255.0f && x[100 * 100 * 3 - 1] == 114.0f / 255.0f, "stb: border of 114");
+	ok(x[0] == 114.0f / 255.0f && x[100 * 100 * 3 - 1] == 114.0f / 255.0f,
+	    "stb: border of 114");
 	image_to_net(&im, fit_stretch(50, 20, 50, 20), RESIZE_BILINEAR, 50, 20, x);
 	ok(x[3] == im.px[3] / 255.0f, "the same size: the same pixels");
 	image_free(&im);
@@ -147,7 +155,8 @@ round_trip(void)
 	int painted = 0;
 
 	image_box(&im, 20, 30, 100, 80, 3, "r\xc3\xb6t 97%");
-	image_box(&im, -1e9, -5, 1e12, 1e300, 0, "far out of the picture on all its sides, a long text");
+	image_box(
+	    &im, -1e9, -5, 1e12, 1e300, 0, "far out of the picture on all its sides, a long text");
 	for (int i = 0; i < 100; i++)
 		painted += !memcmp(im.px + (30 * 300 + 20 + i) * 3, im.px + (30 * 300 + 20) * 3, 3);
 	ok(painted == 100, "a box has its line");
@@ -163,28 +172,34 @@ round_trip(void)
 static void
 pnm(void)
 {
-	static const char grey[] = "P5 # c\n2 1\n15\n\0\17", deep[] = "P6\n1 1 65535\n\0\0\x80\0\xff\xff";
+	static const char grey[] = "P5 # c\n2 1\n15\n\0\17",
+			  deep[] = "P6\n1 1 65535\n\0\0\x80\0\xff\xff";
 	struct image im;
 	struct err e;
 
-	ok(!image_decode(grey, sizeof grey - 1, &im, &e) && im.w == 2 && im.px[0] == 0 && im.px[5] == 255,
+	ok(!image_decode(grey, sizeof grey - 1, &im, &e) && im.w == 2 && im.px[0] == 0 &&
+		im.px[5] == 255,
 	    "PNM: its largest value is white");
 	image_free(&im);
 	ok(!image_decode(deep, sizeof deep - 1, &im, &e) && im.px[0] == 0 && im.px[1] == 128 &&
 	    im.px[2] == 255, "PNM of 16 bits");
 	image_free(&im);
-	ok(image_decode(deep, sizeof deep - 2, &im, &e) && strstr(e.msg, "cut"), "PNM without its end");
+	ok(image_decode(deep, sizeof deep - 2, &im, &e) && strstr(e.msg, "cut"),
+	    "PNM without its end");
 }
 
 static void
 nasty(const char *dir)
 {
 	/* all other files of MANIFEST.tsv decode */
-	static const char *const bad = " bmp/b-badbitcount.bmp bmp/b-badrle.bmp bmp/b-badwidth.bmp "
+	static const char *const bad =
+	    " bmp/b-badbitcount.bmp bmp/b-badrle.bmp bmp/b-badwidth.bmp "
 	    "bmp/b-pal8badindex.bmp bmp/b-reallybig.bmp bmp/q-rgb24jpeg.bmp bmp/q-rgb32-111110.bmp "
-	    "bombs/gif-65535.gif bombs/jpeg-65500x65500.jpg bombs/jpeg-height-0.jpg bombs/png-0x10.png "
+	    "bombs/gif-65535.gif bombs/jpeg-65500x65500.jpg bombs/jpeg-height-0.jpg "
+	    "bombs/png-0x10.png "
 	    "bombs/png-2147483647x1.png broken/all-zeros.jpg broken/dog-cut-50pct.jpg "
-	    "broken/dog-cut-5pct.jpg jpeg/12bit.jpg jpeg/bad-comment-length.jpeg jpeg/fuzz-dc-overflow.jpg "
+	    "broken/dog-cut-5pct.jpg jpeg/12bit.jpg jpeg/bad-comment-length.jpeg "
+	    "jpeg/fuzz-dc-overflow.jpg "
 	    "jpeg/fuzz-huffman.jpg jpeg/partial-progressive.jpg jpeg/sampling-1x3.jpeg "
 	    "jpeg/truncated-baseline.jpeg png/broken-stream.png png/unknown-compression.png "
 	    "png/xcrn0g04.png png/xcsn0g01.png png/xdtn0g01.png png/xhdn0g08.png png/xs1n0g01.png "

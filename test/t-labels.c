@@ -84,7 +84,8 @@ one_case(const char *file, const char *want)
 		for (int i = 0; i < d.n; i++)
 			for (int k = 0; k < d.item[i].nbox; k++)
 				boxes += !(d.item[i].box[k].flags & BOX_CROWD) &&
-				    !strstr(d.item[i].path, "gone");	/* yolo-prep finds it missing */
+					 !strstr(d.item[i].path,
+					     "gone"); /* yolo-prep finds it missing */
 		if (strstr(want, "each") && d.n)
 			boxes /= d.n;
 		if (!strncmp(file, "lists/", 6))
@@ -130,7 +131,8 @@ total(const char *in, int pictures, long boxes, int classes, long refused)
 	r = labels_read(&d, in, NULL, report, NULL, &e);
 	for (int i = 0; i < d.n; i++)
 		n += d.item[i].nbox;
-	ok(!r && d.n == pictures && n == boxes && d.nclass == classes && d.refused == refused && !d.bad,
+	ok(!r && d.n == pictures && n == boxes && d.nclass == classes && d.refused == refused &&
+		!d.bad,
 	    in);
 	labels_close(&d);
 }
@@ -151,7 +153,8 @@ paths(void)
 		char *p[2];
 
 		label_paths(t[i][0], p);
-		good &= !strcmp(p[0], t[i][1]) && (t[i][2] ? p[1] && !strcmp(p[1], t[i][2]) : !p[1]);
+		good &=
+		    !strcmp(p[0], t[i][1]) && (t[i][2] ? p[1] && !strcmp(p[1], t[i][2]) : !p[1]);
 		free(p[0]);
 		free(p[1]);
 	}

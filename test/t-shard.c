@@ -42,7 +42,8 @@ make(int i, struct record *r, struct box *b, unsigned char *bytes, char *name)
 	r->nbox = i % 5;
 	r->nbytes = (size_t)(i * 37 % 200);
 	for (int k = 0; k < r->nbox; k++)
-		b[k] = (struct box){ i + .1, k / 3.0, 5, 6 + k, 1e-3 * k, k ? INT64_MAX - k : -1, k % 2, 1 << k };
+		b[k] = (struct box){ i + .1, k / 3.0, 5, 6 + k, 1e-3 * k, k ? INT64_MAX - k : -1,
+			k % 2, 1 << k };
 	for (size_t k = 0; k < r->nbytes; k++)
 		bytes[k] = (unsigned char)(k * 7 + (size_t)i);
 	r->box = b;
@@ -143,7 +144,7 @@ opens(const char *path)
 	struct shard *s = shard_open(path, &e);
 
 	if (!s && !strstr(e.msg, ".shard: "))
-		return 1;			/* a message without the file's name is no good either */
+		return 1; /* a message without the file's name is no good either */
 	shard_close(s);
 	return s != NULL;
 }
@@ -223,7 +224,8 @@ sets(void)
 	int n = 0;
 
 	ok(!write_set(base, 8192), "a numbered set is written");
-	while (n < 99 && (one = xasprintf("%s/set-00000-of-%05d.shard", dir, n)) && access(one, F_OK)) {
+	while (n < 99 && (one = xasprintf("%s/set-00000-of-%05d.shard", dir, n)) &&
+	       access(one, F_OK)) {
 		free(one);
 		n++;
 	}
@@ -236,7 +238,8 @@ sets(void)
 	ok(!opens(two) && !opens(base), "a piece missing, or a piece alone, is refused");
 	rename(two, one);
 	rename(base, two);
-	ok(!(s = shard_open(three, &e)) && strstr(e.msg, "piece"), "pieces that changed places are refused");
+	ok(!(s = shard_open(three, &e)) && strstr(e.msg, "piece"),
+	    "pieces that changed places are refused");
 	free(base);
 	free(one);
 	free(two);

@@ -47,7 +47,7 @@ LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 	if (!*dir) {
 		strcpy(dir, "/tmp/fuzz-labels.XXXXXX");
 		if (!mkdtemp(dir) || chdir(dir) || mkdir("in", 0777) || chdir("in"))
-			abort();		/* what an input names must not lead to real folders */
+			abort(); /* what an input names must not lead to real folders */
 		for (int i = 0; i < 7; i++)
 			snprintf(path[i], sizeof path[i], "%s/x.%s", dir, name[i]);
 	}

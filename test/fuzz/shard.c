@@ -56,7 +56,8 @@ static void
 mend(unsigned char *p, size_t n)
 {
 	unsigned char *f = p + n - SHARD_FOOT;
-	uint64_t index = get64(f + 32), boxes = get64(f + 40), names = boxes + get64(f + 24) * SHARD_BOX;
+	uint64_t index = get64(f + 32), boxes = get64(f + 40),
+		 names = boxes + get64(f + 24) * SHARD_BOX;
 
 	mend_records(p, n);
 	set64(p + SHARD_HEAD - 8, XXH3_64bits(p, SHARD_HEAD - 8));
@@ -133,8 +134,8 @@ LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 	int w, h, orientation;
 
 	if (n && *p == 'I') {
-		if (!image_size(p + 1, n - 1, &w, &h, &orientation, &e) && (int64_t)w * h < 1 << 22 &&
-		    !image_decode(p + 1, n - 1, &im, &e))
+		if (!image_size(p + 1, n - 1, &w, &h, &orientation, &e) &&
+		    (int64_t)w * h < 1 << 22 && !image_decode(p + 1, n - 1, &im, &e))
 			image_free(&im);
 		return 0;
 	}
