@@ -423,7 +423,7 @@ check_member(struct shard *s, int k, long *records, struct err *e)
 	FILE *f = fopen(m->path, "rb");
 	struct shard_stream *in = f ? stream_open(f, m->path, e) : NULL;
 	unsigned char uuid[16];
-	struct record a, b;
+	struct record a, b = { 0 };
 	long i = s->first[k];
 	int r = -1;
 
