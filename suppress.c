@@ -245,9 +245,9 @@ decay(struct nms_work *w, int i, int j)
 	double iou = overlap(box_of(w, i), box_of(w, j));
 
 	if (w->m->sigma > 0)
-		w->now[j] *= exp(-iou * iou / w->m->sigma);
+		w->now[j] *= (float)exp(-iou * iou / w->m->sigma);
 	else if (iou > w->m->iou_thresh)
-		w->now[j] *= 1 - iou;
+		w->now[j] *= (float)(1 - iou);
 	if (w->m->resort && !(w->now[j] > w->m->score_thresh))
 		w->gone[j] = 1;
 }
@@ -341,7 +341,7 @@ soft_fixed(struct nms_work *w)
 static void
 soft(struct nms_work *w)
 {
-	w->now = (double *)xmalloc((size_t)w->nc * sizeof *w->now + 1);
+	w->now = (float *)xmalloc((size_t)w->nc * sizeof *w->now + 1);
 	for (int i = 0; i < w->nc; i++)
 		w->now[i] = score_of(w->c[i].key);
 	if (w->m->resort)

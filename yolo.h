@@ -314,7 +314,7 @@ struct nms_work {
 	size_t cap;
 	int *member, *first;		/* set s holds candidates member[first[s]] .. [first[s+1]-1] */
 	unsigned char *gone;
-	double *now;			/* current scores, for decaying rules */
+	float *now;			/* current scores, for decaying rules */
 	struct det *out;
 	int nout;
 	size_t outcap;
