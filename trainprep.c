@@ -397,7 +397,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 		c->from.loss = xstrdup(loss_name(c->recipe.train.loss.kind));
 		c->from.cfg = xstrdup(c->cfg->text);
 	}
-	c->options = options_text(c);
+	free(c->from.options);
+	c->from.options = options_text(c);
 	c->threads = settings_given(&c->set, "threads") ? (int)settings_int(&c->set, "threads") :
 	    cores() / (int)c->ranks;
 	c->threads = c->threads < 1 ? 1 : c->threads;
@@ -417,5 +418,4 @@ train_close(struct train_cmd *c)
 	cfg_close(c->cfg);
 	checkpoint_free(&c->from);
 	settings_close(&c->set);
-	free(c->options);
 }

@@ -1679,7 +1679,6 @@ struct train_cmd {
 	struct cfg *cfg;		/* as it is really run */
 	struct recipe recipe;
 	struct checkpoint from;		/* step 0 for a new run */
-	char *options;			/* for the checkpoint */
 	struct shard *train, *val;	/* val NULL: no validation */
 	int threads;			/* compute threads of a rank */
 };

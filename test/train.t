@@ -15,14 +15,11 @@ tools/yolo-synth -q -n 37 -s 96 -S 3 -o "$t/set" && tools/yolo-synth -q -n 12 -s
 ./yolo-prep -q -n "$t/set/names" -o "$t/val.shard" "$t/valset/images"
 ok $? 'a small set, drawn and packed'
 
-# Run until the log has shown step $3, then kill the whole group.
+# Run until the log has shown step $3, then kill the whole group at once.
 killed_run() {	# killed_run DIR RANKS STEP JOBS
-	setsid ./yolo-train -q -c test/small.cfg -O threads=1 -O steps=40 -O save=5 -g "$2" -j "$4" -d cpu \
-	    -v "$t/val.shard" -o "$1" "$t/train.shard" >"$t/log" 2>"$t/err" &
-	pid=$!
-	while ! grep -q "^$3	" "$t/log" 2>/dev/null && kill -0 $pid 2>/dev/null; do sleep .02; done
-	kill -9 -$pid 2>/dev/null
-	wait $pid 2>/dev/null
+	setsid sh -c 'echo $$; exec "$@"' x ./yolo-train -q -c test/small.cfg -O threads=1 -O steps=40 \
+	    -O save=5 -g "$2" -j "$4" -d cpu -v "$t/val.shard" -o "$1" "$t/train.shard" 2>"$t/err" |
+	    awk -v step="$3" 'NR == 1 { pid = $1 } $1 == step && NR > 1 { system("kill -9 -" pid) }'
 }
 untimed() { cut -f 1-10 "$1"; }		# img_s, wait_ms and mem_mb are of the machine
 
@@ -32,12 +29,11 @@ for g in 1 2; do
 	for j in 1 8; do
 		r=$t/cut$g$j
 		killed_run "$r" $g 17 $j
-		at=$(sed -n 's/.*resuming .* at step \([0-9]*\)/\1/p' "$t/err")
-		[ ! -e "$r/best.safetensors.tmp."* ] 2>/dev/null
 		train -R -o "$r" -j $j -g $g -d cpu >/dev/null
 		status=$?
 		at=$(sed -n 's/.*resuming .* at step \([0-9]*\)$/\1/p' "$t/err")
-		case $at in 15|20) ok $status "killed after step 17, resumed at $at (-g $g -j $j)";; *) ok 1 "resumed at '$at' (-g $g -j $j)";; esac
+		[ "$at" = 15 ] && [ $status = 0 ]
+		ok $? "killed after step 17, resumed at '$at' (-g $g -j $j)"
 		cmp "$t/whole$g/last.safetensors" "$r/last.safetensors" >"$t/err" 2>&1
 		ok $? "last.safetensors as if never stopped (-g $g -j $j)"
 		cmp "$t/whole$g/best.weights" "$r/best.weights" >"$t/err" 2>&1
