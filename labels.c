@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "yolo.h"
@@ -271,10 +272,13 @@ static int
 read_file(struct labels *l, const char *path, const char *word)
 {
 	char head[4097], *base;
-	FILE *f = fopen(path, "rb");
+	struct stat st;
+	FILE *f;
 	size_t n;
 
-	if (!f)
+	if (!stat(path, &st) && !S_ISREG(st.st_mode))
+		return label_list(l, path);	/* a pipe can be read only once */
+	if (!(f = fopen(path, "rb")))
 		return err_set(l->e, "%s: %s", path, strerror(errno));
 	n = fread(head, 1, sizeof head - 1, f);
 	fclose(f);

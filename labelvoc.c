@@ -274,7 +274,7 @@ one_xml(struct labels *l, const char *path)
 	char *stem = xasprintf("%.*s", (int)(dot ? dot - base : (long)strlen(base)), base), *text,
 	     *pic;
 	struct item *it;
-	int w, h, orientation;
+	int w, h, orientation = 0;
 	struct err why;
 	size_t n;
 
@@ -294,6 +294,9 @@ one_xml(struct labels *l, const char *path)
 		it->w = w > 0 && h > 0 ? w : 0;
 		it->h = w > 0 && h > 0 ? h : 0;
 		add_objects(v, it);
+		if (orientation > 1 && it->nbox)
+			label_say(l, SAY_NOTE, "%s: EXIF orientation %d is not applied; were the boxes "
+			    "drawn on the stored pixels?", pic, orientation);
 		free(pic);
 	}
 	free(text);

@@ -122,7 +122,7 @@ open_member(struct member *m, const char *path, struct err *e)
 	struct err why;
 
 	m->path = xstrdup(path);
-	if ((m->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0 || fstat(m->fd, &st))
+	if ((m->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(m->fd, &st))
 		return err_set(e, "%s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode) || st.st_size < SHARD_HEAD + SHARD_FOOT)
 		return err_set(
@@ -261,7 +261,8 @@ shard_open(const char *path, struct err *e)
 int
 shard_is(const char *path)
 {
-	FILE *f = path_isdir(path) ? NULL : fopen(path, "rb");
+	struct stat st;			/* a pipe would lose the bytes that are looked at */
+	FILE *f = stat(path, &st) || !S_ISREG(st.st_mode) ? NULL : fopen(path, "rb");
 	char head[4];
 	int yes = f && fread(head, 1, 4, f) == 4 && !memcmp(head, "\x89YSH", 4);
 

@@ -35,6 +35,10 @@ status 0 "$prep" -q -n nuclei/nuclei.names -o "$t/list.shard" nuclei/train.txt; 
 sed 's|^|nuclei/|' nuclei/train.txt | "$prep" -q -o "$t/in.shard"; ok "list on stdin" $?
 find nuclei/images/train -name '*.png' -print0 | sort -z | "$prep" -q -0 -o "$t/nul.shard" -
 ok "names that end in NUL" $?
+mkfifo "$t/fifo"
+sed 's|^|nuclei/|' nuclei/train.txt >"$t/fifo" &
+status 0 "$prep" -q -o "$t/fifo.shard" "$t/fifo" && cmp -s "$t/fifo.shard" "$t/in.shard"
+ok "a list from a named pipe" $?
 status 0 "$prep" -q -o "$t/coco.shard" nuclei/instances_train.json:nuclei/images/train; ok "COCO" $?
 for s in list in nul coco; do
 	"$prep" -t "$t/$s.shard" | awk -F '\t' 'NR > 1 { sub(".*/", "", $3); print $3, $5, $9, $10 }' |
