@@ -415,6 +415,7 @@ after_step(struct run *r, int stop, struct err *e)
 static int
 loop(struct run *r, struct err *e)
 {
+	long start = r->step;
 	int stop = 0;
 
 	r->since = now();
@@ -422,7 +423,7 @@ loop(struct run *r, struct err *e)
 		if (one_step(r, e) || (stop = stop_asked(r, e)) < 0 || after_step(r, stop, e))
 			return 1;
 	}
-	if (!r->sync->rank && r->step == r->c->from.step && r->step >= r->last && !stop)
+	if (!r->sync->rank && start >= r->last)
 		warn("nothing left to do at step %ld of %ld", r->step, r->last);
 	return stop ? 128 + stop : 0;
 }

@@ -19,7 +19,7 @@ ok $? 'a small set, drawn and packed'
 killed_run() {	# killed_run DIR RANKS STEP JOBS
 	setsid sh -c 'echo $$; exec "$@"' x ./yolo-train -q -c test/small.cfg -O threads=1 -O steps=40 \
 	    -O save=5 -g "$2" -j "$4" -d cpu -v "$t/val.shard" -o "$1" "$t/train.shard" 2>"$t/err" |
-	    awk -v step="$3" 'NR == 1 { pid = $1 } $1 == step && NR > 1 { system("kill -9 -" pid) }'
+	    { read -r pid; while read -r step rest; do [ "$step" = "$3" ] && kill -9 -"$pid"; done; }
 }
 untimed() { cut -f 1-10 "$1"; }		# img_s, wait_ms and mem_mb are of the machine
 
