@@ -263,6 +263,42 @@ region_by_hand(int softmax, int rescore, int match, double seen, const char *nam
 	ok(fabs(term[0][TERM_TOTAL] / sq - 1) < 1e-6 && term[0][TERM_COUNT] == 1, "cost", name);
 }
 
+/* archive: the factor exp(tw) is limited to 1000, and beyond that has no slope. */
+static double
+archive_width(float tw, float *slope)
+{
+	struct truth t = { 0, 1, .4f, .6f, .3f, .3f };
+	double term[MAX_HEADS][LOSS_TERMS] = { { 0 } };
+	float raw[3 * (CLASSES + 5)] = { 0 }, grad[3 * (CLASSES + 5)];
+	struct loss s;
+	void *ws;
+
+	lt_heads(&s, LOSS_ARCHIVE, CLASSES, NULL);
+	s.n = s.images = s.nhead = s.head[0].w = s.head[0].h = 1;
+	for (int a = 0; a < 3; a++)
+		raw[a * (CLASSES + 5) + 2] = tw;
+	s.head[0].raw = raw;
+	s.head[0].grad = grad;
+	ws = xmalloc(dev->yolo->workspace(&s, 1));
+	dev->yolo->count(&s, &t, 1);
+	dev->yolo->run(dev, &s, &t, 1, term, ws);
+	free(ws);
+	*slope = 0;
+	for (int a = 0; a < 3; a++)
+		*slope += fabsf(grad[a * (CLASSES + 5) + 2]);
+	return term[0][TERM_BOX];
+}
+
+static void
+limit(void)
+{
+	float in, at, out;
+	double a = archive_width(6, &in), b = archive_width(7, &at), c = archive_width(8, &out);
+
+	ok(in > 0 && at == 0 && out == 0 && a < b && b == c, "exp(tw) is limited to 1000",
+	    "ultralytics-archive");
+}
+
 int
 main(void)
 {
@@ -284,6 +320,7 @@ main(void)
 	flavour(s, "darknet, truth_thresh");
 	lt_region(&s, CLASSES, &y);
 	flavour(s, "region");
+	limit();
 	ok(loss_kind("ultralytics") < 0, "an unknown name", "names");
 	region_by_hand(0, 0, 0, 0, "region");
 	region_by_hand(1, 1, 0, 1e6, "region, softmax, rescore");
