@@ -12,7 +12,8 @@
  * thread's own columns, small enough to be in the cache when the GEMM reads them; groups are
  * columns of the same matrices.  wgrad adds up row parts in order where dW is small and cuts dW
  * itself in slabs where it is large.  The cuts depend on shapes only, so the result does not
- * depend on the number of threads.
+ * depend on the number of threads (but where rows are so few that they are one task, whose GEMM
+ * then takes all threads).
  *
  * A GEMM on rows a power of two apart runs at half speed on a CPU (they fall on the same cache
  * sets), so kernels and columns are copied to padded rows; a copy is nothing to a product. */
@@ -170,6 +171,13 @@ padded(int n)
 	return n >= 128 && n % 64 == 0 ? n + LINE_PAD : n;
 }
 
+/* Floats of a worker's m rows, whole cache lines. */
+static size_t
+area(int m, int ld)
+{
+	return ((size_t)m * (size_t)ld + 63) / 64 * 64;
+}
+
 static int
 plain(const struct conv_shape *s)		/* the tensor itself is the columns */
 {
@@ -212,7 +220,7 @@ gemm_forward(struct dev *d, const struct conv_shape *s, const float *x, const fl
 		struct gather g = columns(s, t / cuts);
 		int r0 = t % cuts * m, n = rows - r0 < m ? rows - r0 : m, f0 = t / cuts * kg;
 		const float *a = x + (size_t)r0 * s->c + g.off;
-		float *col = ws + (size_t)WORKER * (size_t)m * ld;
+		float *col = ws + WORKER * area(m, ld);
 
 		if (!plain(s)) {
 			RUN(d, gather_k, n * width, g, x, r0, n, ld, col);
@@ -285,7 +293,7 @@ dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const f
 	ws += (size_t)p.width * p.wl;
 	TASKS (d, t, ceil_div(p.rows, p.m)) {
 		int r0 = t * p.m, n = p.rows - r0 < p.m ? p.rows - r0 : p.m, lda = plain(s) ? s->k : p.ld;
-		float *col = ws + (size_t)WORKER * (size_t)p.m * (p.ld + cg), *to = col + (size_t)n * p.ld;
+		float *col = ws + WORKER * area(p.m, p.ld + cg), *to = col + (size_t)n * p.ld;
 		const float *a = plain(s) ? dy + (size_t)r0 * s->k + group * kg : col;
 
 		if (p.width && !plain(s))
@@ -365,7 +373,7 @@ wgrad_parts(struct dev *d, const struct conv_shape *s, const float *x, const flo
 	parts = ceil_div(rows, each);
 	TASKS (d, t, parts * s->groups) {
 		int p = t % parts, g = t / parts, end = rows - p * each < each ? rows : (p + 1) * each;
-		float *buf = own + (size_t)WORKER * (size_t)m * factor_width(s);
+		float *buf = own + WORKER * area(m, factor_width(s));
 
 		for (int r = p * each; r < end; r += m) {
 			int len = end - r < m ? end - r : m;
@@ -424,12 +432,11 @@ gemm_workspace(struct dev *d, const struct conv_shape *s, int train)
 	int ld = padded(width), wl = padded(s->k), fw = factor_width(s);
 	size_t th = (size_t)d->threads, need;
 
-	need = (wl > s->k ? (size_t)width * wl : 0) + th * (size_t)most_rows(rows, ld) * (size_t)ld;
+	need = (wl > s->k ? (size_t)width * wl : 0) + th * area(most_rows(rows, ld), ld);
 	if (!train)
 		return need;
 	if (small_dw(s))
-		need = most(need, TASK_CUTS * (size_t)width * s->k + th * (size_t)most_rows(rows, fw) *
-		    (size_t)fw);
+		need = most(need, TASK_CUTS * (size_t)width * s->k + th * area(most_rows(rows, fw), fw));
 	else
 		need = most(need, (size_t)shared_rows(s) * (size_t)fw);
 	for (int q = 0; q < s->stride_y * s->stride_x; q++) {
@@ -437,8 +444,7 @@ gemm_workspace(struct dev *d, const struct conv_shape *s, int train)
 		int row = p.ld + s->c / s->groups;
 
 		if (p.rows)
-			need = most(need, (size_t)p.width * p.wl + th * (size_t)most_rows(p.rows, row) *
-			    (size_t)row);
+			need = most(need, (size_t)p.width * p.wl + th * area(most_rows(p.rows, row), row));
 	}
 	return need;
 }
