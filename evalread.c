@@ -359,7 +359,7 @@ eval_read_scan(struct scan *s, eval_sink *sink, void *arg, struct err *e)
 	struct reader d = { .sink = sink, .arg = arg, .e = e };
 	int r;
 
-	if (!memcmp(s->p, "\xef\xbb\xbf", 3))
+	if (!strncmp(s->p, "\xef\xbb\xbf", 3))
 		s->p += 3;
 	while (!scan_peek(s) && scan_more(s))
 		;
