@@ -267,7 +267,7 @@ region_by_hand(int softmax, int rescore, int match, double seen, const char *nam
 static double
 archive_width(float tw, float *slope)
 {
-	struct truth t = { 0, 1, .4f, .6f, .3f, .3f };
+	struct truth t = { 0, 1, .4f, .6f, .8f, .9f };
 	double term[MAX_HEADS][LOSS_TERMS] = { { 0 } };
 	float raw[3 * (CLASSES + 5)] = { 0 }, grad[3 * (CLASSES + 5)];
 	struct loss s;
