@@ -1,8 +1,8 @@
 /* imageids.c -- the number of a picture in COCO results.
  *
- * Names in a truth file and names of pictures rarely agree to the letter: one has folders before it,
- * the other another extension.  Base names are sorted; among equal ones the longest common end of
- * the whole path decides, and a tie decides nothing. */
+ * Names in a truth file and names of pictures rarely agree to the letter: one has folders before
+ * it, the other another extension.  Base names are sorted; among equal ones the longest common end
+ * of the whole path decides, and a tie decides nothing. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* source.c -- the operands of a detector as one row of pictures.
  *
- * An operand is a picture, a folder, a list of names or a shard; its content says which, except that
- * a name that ends like a picture is one whatever it holds.  Operands are opened when their turn
- * comes, lists are read line by line: a pipe may go on for ever.  What cannot be had takes its place
- * in the row with the reason, for the caller to tell. */
+ * An operand is a picture, a folder, a list of names or a shard; its content says which, except
+ * that a name that ends like a picture is one whatever it holds.  Operands are opened when their
+ * turn comes, lists are read line by line: a pipe may go on for ever.  What cannot be had takes its
+ * place in the row with the reason, for the caller to tell. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -149,8 +149,8 @@ text(const unsigned char *b, size_t n)
 	return 1;
 }
 
-/* NAME-00003-of-00019.shard opens the whole set: its other members add nothing.  The length of NAME,
- * 0 for any other name. */
+/* NAME-00003-of-00019.shard opens the whole set: its other members add nothing.  The length of
+ * NAME, 0 for any other name. */
 static size_t
 set_prefix(const char *path)
 {

@@ -1,8 +1,8 @@
 /* yolo-detect.c -- detect with a trained network: options, model, and the loop over batches.
  *
  * Workers decode the next batch while this one is computed (inputs.c); detect.c makes boxes of the
- * network's output; detwrite.c writes them.  A picture that cannot be read costs a line and the exit
- * status, not the others. */
+ * network's output; detwrite.c writes them.  A picture that cannot be read costs a line and the
+ * exit status, not the others. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static const struct setting table[] = {
 	{ "exact", "0", "0|1", "plain kernels only" },
 	{ "ids", NULL, "text", "truth whose image and category ids -f coco writes" },
 	{ "max_det", NULL, "int 0..1000000000", "most detections of a picture, 0 all (by -k)" },
-	{ "resize", NULL, "stb|bilinear|darknet", "how pictures are resized (.weights darknet, else stb)" },
+	{ "resize", NULL, "stb|bilinear|darknet", "how to resize pictures (.weights darknet, else stb)" },
 	{ "softmax", NULL, "0|1", "decode classes by softmax (1 where a checkpoint's loss asks for it)" },
 	{ "stretch", "0", "0|1", "stretch pictures to the network's size instead of a letterbox" },
 	{ "threads", NULL, "int 1..1024", "compute threads (the cores that may be used)" },

@@ -1,7 +1,7 @@
 # detect.pl -- what the tests of yolo-detect share: running it, a network made by hand, pictures.
 #
-# The network looks at cells of 8x8 pixels: mean red says whether there is an object, mean green which
-# of two classes, so the tests know every box beforehand.
+# The network looks at cells of 8x8 pixels: mean red says whether there is an object, mean green
+# which of two classes, so the tests know every box beforehand.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);

@@ -64,8 +64,8 @@ my %off = (0 => [ 1, 0, 0, 0 ], 1 => [ -.5, 0, 0, 0 ], 2 => [ .3, 0, 0, 0 ], 3 =
 same([ centre(head_box(undef, undef, %off)) ],
     [ 8 * (1 + s1(1)), 8 * (2 + s1(-.5)), 8 * exp(.3), 8 * exp(-.7) ], 'yolo');
 same([ centre(head_box("[yolo]\nmask=1\nanchors=3,4, 6,9\nclasses=2\nnum=2\nscale_x_y=1.2\n", undef,
-    %off)) ], [ 8 * (1 + 1.2 * s1(1) - .1), 8 * (2 + 1.2 * s1(-.5) - .1), 6 * exp(.3), 9 * exp(-.7) ],
-    'yolo with scale_x_y, second anchor');
+    %off)) ], [ 8 * (1 + 1.2 * s1(1) - .1), 8 * (2 + 1.2 * s1(-.5) - .1),
+    6 * exp(.3), 9 * exp(-.7) ], 'yolo with scale_x_y, second anchor');
 same([ centre(head_box("[yolo]\nmask=0\nanchors=8,8\nclasses=2\nnum=1\nnew_coords=1\nscale_x_y=2\n",
     'logistic', %off)) ], [ 8 * (1 + 2 * s1(1) - .5), 8 * (2 + 2 * s1(-.5) - .5),
     32 * s1(.3)**2, 32 * s1(-.7)**2 ], 'new_coords');
@@ -119,7 +119,7 @@ for my $o ([ 3, 4 ], [ 8, 2 ], [ 20, 1 ], [ 32, 7 ]) {
 my $names = spew("$dir/names", "cell phone\n\"tab\"\n");
 ($rc, $out) = detect(@m, '-n', $names, $a);
 is(join('|', map { $_->[2] } rows($out)), 'cell phone|"tab"', '-n');
-is((detect(@m, '-n', spew("$dir/three", "a\nb\nc\n"), $a))[0], 1, 'names of another length: exit 1');
+is((detect(@m, '-n', spew("$dir/three", "a\nb\nc\n"), $a))[0], 1, 'too many names: exit 1');
 my @tsv = rows($out);
 my $js = JSON::PP->new->utf8;
 my @json = map { $js->decode($_) } split /\n/, (detect(@m, '-n', $names, '-f', 'json', $a))[1];
@@ -183,7 +183,7 @@ unlink $odd, $latin;
 my $want = (detect(@m, $a, $wide))[1];
 is((detect({ stdin => "$a\n$wide\n" }, @m, '-'))[1], $want, 'list on stdin');
 is((detect({ stdin => "$a\n$wide\n" }, @m))[1], $want, 'no operand: stdin');
-is((detect({ stdin => "\n$a\r\n\n$wide" }, @m))[1], $want, 'blank lines, CR, no newline at the end');
+is((detect({ stdin => "\n$a\r\n\n$wide" }, @m))[1], $want, 'blank lines, CR, no last newline');
 is((detect({ stdin => '' }, @m))[0], 0, 'an empty list on stdin is no failure');
 my $list = spew("$dir/p/list.txt", "a.ppm\nwide.ppm\n");
 @r = rows((detect(@m, $list))[1]);
@@ -197,7 +197,8 @@ spew("$dir/f/$_", slurp($a)) for 'z.ppm', 'b/1.PPM', 'a.ppm', '.hidden/h.ppm', '
 spew("$dir/f/a.txt", "0 .5 .5 1 1\n");
 symlink '..', "$dir/f/b/up";
 @r = rows((detect(@m, "$dir/f"))[1]);
-is(join(' ', map { substr $_->[0], length "$dir/f/" } @r), 'a.ppm a.ppm b/1.PPM b/1.PPM z.ppm z.ppm',
+is(join(' ', map { substr $_->[0], length "$dir/f/" } @r),
+    'a.ppm a.ppm b/1.PPM b/1.PPM z.ppm z.ppm',
     'folder: below, sorted, hidden ones and a link in a circle left out');
 SKIP: {
 	skip 'no yolo-prep', 3 unless -x './yolo-prep';
