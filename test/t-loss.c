@@ -192,19 +192,70 @@ iou(const double *a, const double *b)
 	return i / (a[2] * a[3] + b[2] * b[3] - i);
 }
 
+enum { W = 3, H = 2, A = 3, LEN = CLASSES + 5, N = W * H * A * LEN };
+
+/* The anchor that the truth gets: its cell is column 1, row 1. */
+static int
+region_best(const struct truth *t, const float *raw, int match)
+{
+	double zero[4] = { 0, 0, t->w, t->h }, best = -1;
+	int at = 0;
+
+	for (int a = 0; a < A; a++) {
+		const float *z = raw + ((W + 1) * A + a) * LEN;
+		double p[4] = { 0, 0, lt_cells[2 * a] / W, lt_cells[2 * a + 1] / H };
+
+		if (!match) {
+			p[2] *= exp(z[2]);
+			p[3] *= exp(z[3]);
+		}
+		if (iou(p, zero) > best) {
+			best = iou(p, zero);
+			at = (W + 1) * A + a;
+		}
+	}
+	return at;
+}
+
+/* Deltas of cell and anchor c; assigned: the truth is its. */
+static void
+region_cell(const struct loss *s, const struct truth *t, const float *z, int c, int assigned,
+    double *d)
+{
+	const struct def_yolo *y = s->head[0].yolo;
+	int a = c % A, col = c / A % W, row = c / A / W;
+	double aw = lt_cells[2 * a] / W, ah = lt_cells[2 * a + 1] / H, sum = 0, f = 2 - t->w * t->h;
+	double b[4] = { t->x, t->y, t->w, t->h };
+	double p[4] = { (col + sg(z[0])) / W, (row + sg(z[1])) / H, exp(z[2]) * aw, exp(z[3]) * ah };
+
+	memset(d, 0, LEN * sizeof *d);
+	d[4] = iou(p, b) > (double)y->thresh ? 0 : -sg(z[4]);
+	for (int k = 0; k < 4 && s->seen < 12800; k++)
+		d[k] = .01 * (k < 2 ? .5 - sg(z[k]) : -z[k]);
+	if (!assigned)
+		return;
+	for (int k = 0; k < CLASSES; k++)
+		sum += exp(z[5 + k]);
+	d[0] = f * (b[0] * W - col - sg(z[0]));
+	d[1] = f * (b[1] * H - row - sg(z[1]));
+	d[2] = f * (log(b[2] / aw) - z[2]);
+	d[3] = f * (log(b[3] / ah) - z[3]);
+	d[4] = 5 * ((y->rescore ? iou(p, b) : 1) - sg(z[4]));
+	for (int k = 0; k < CLASSES; k++)
+		d[5 + k] = (k == 2) - (y->softmax ? exp(z[5 + k]) / sum : sg(z[5 + k]));
+}
+
 static void
 region_by_hand(int softmax, int rescore, int match, double seen, const char *name)
 {
-	enum { W = 3, H = 2, A = 3, LEN = CLASSES + 5, N = W * H * A * LEN };
 	struct truth t = { 0, 2, .4f, .7f, .5f, .45f };
-	double b[4] = { t.x, t.y, t.w, t.h }, zero[4] = { 0, 0, t.w, t.h }, best = -1, worst = 0, sq = 0;
-	double term[1][LOSS_TERMS] = { { 0 } };
+	double term[1][LOSS_TERMS] = { { 0 } }, worst = 0, sq = 0, d[LEN];
 	struct def_yolo y = lt_dark();
 	float raw[N], grad[N];
 	unsigned seed = 8;
 	struct loss s;
 	void *ws;
-	int at = 0;
+	int at;
 
 	y.softmax = softmax;
 	y.rescore = rescore;
@@ -219,41 +270,9 @@ region_by_hand(int softmax, int rescore, int match, double seen, const char *nam
 	ws = xmalloc(dev->dark->workspace(&s, 1));
 	dev->dark->run(dev, &s, &t, 1, term, ws);
 	free(ws);
-	for (int a = 0; a < A; a++) {		/* the truth's cell is column 1, row 1 */
-		const float *z = raw + ((W + 1) * A + a) * LEN;
-		double p[4] = { 0, 0, lt_cells[2 * a] / W, lt_cells[2 * a + 1] / H };
-
-		if (!match) {
-			p[2] *= exp(z[2]);
-			p[3] *= exp(z[3]);
-		}
-		if (iou(p, zero) > best) {
-			best = iou(p, zero);
-			at = (W + 1) * A + a;
-		}
-	}
+	at = region_best(&t, raw, match);
 	for (int c = 0; c < W * H * A; c++) {
-		const float *z = raw + c * LEN;
-		int a = c % A, col = c / A % W, row = c / A / W;
-		double aw = lt_cells[2 * a] / W, ah = lt_cells[2 * a + 1] / H, d[LEN] = { 0 }, sum = 0;
-		double p[4] = { (col + sg(z[0])) / W, (row + sg(z[1])) / H, exp(z[2]) * aw, exp(z[3]) * ah };
-
-		d[4] = iou(p, b) > (double)y.thresh ? 0 : -sg(z[4]);
-		for (int k = 0; k < 4 && seen < 12800; k++)
-			d[k] = .01 * (k < 2 ? .5 - sg(z[k]) : -z[k]);
-		for (int k = 0; k < CLASSES; k++)
-			sum += exp(z[5 + k]);
-		if (c == at) {
-			double f = 2 - b[2] * b[3];
-
-			d[0] = f * (b[0] * W - col - sg(z[0]));
-			d[1] = f * (b[1] * H - row - sg(z[1]));
-			d[2] = f * (log(b[2] / aw) - z[2]);
-			d[3] = f * (log(b[3] / ah) - z[3]);
-			d[4] = 5 * ((rescore ? iou(p, b) : 1) - sg(z[4]));
-			for (int k = 0; k < CLASSES; k++)
-				d[5 + k] = (k == 2) - (softmax ? exp(z[5 + k]) / sum : sg(z[5 + k]));
-		}
+		region_cell(&s, &t, raw + c * LEN, c, c == at, d);
 		for (int k = 0; k < LEN; k++) {
 			worst = fmax(worst, fabs(d[k] + grad[c * LEN + k]));
 			sq += d[k] * d[k];
