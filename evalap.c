@@ -28,7 +28,8 @@ eval_npos(const struct eval *e, const uint32_t *weight, double *npos)
 
 	memset(npos, 0, (size_t)e->nclass * w * sizeof *npos);
 	for (int k = 0; k < e->words; k++)
-		bit[k] = eval_rule_of(e, k) == EV_COCO ? 1 << (k - e->off[EV_COCO]) : 256 << eval_rule_of(e, k);
+		bit[k] = eval_rule_of(e, k) == EV_COCO ? 1 << (k - e->off[EV_COCO])
+						       : 256 << eval_rule_of(e, k);
 	for (size_t i = 0, k = 0; i < e->nt; i++) {
 		while (i >= e->tend[k])
 			k++;
@@ -39,7 +40,8 @@ eval_npos(const struct eval *e, const uint32_t *weight, double *npos)
 	return 0;
 }
 
-/* The curves of one class: cv[words * EVAL_IOUS].  few[m][t]: true positives within each maxDets. */
+/* The curves of one class: cv[words * EVAL_IOUS].  few[m][t]: true positives within each maxDets.
+ */
 struct pass {
 	const struct eval_tables *tab;
 	struct eval_curve *cv;
@@ -103,7 +105,8 @@ pass_run(struct pass *p, int c, int w0, int w1, int nt, int last)
 				v->tp[v->n] = v->tp_all += times;
 				v->fp[v->n] = seen[w - w0] - v->tp_all - ign[w - w0][t];
 				v->at[v->n++] = (uint32_t)k;
-				for (int m = o->nmaxdet - 1; w == 0 && m >= 0 && e->rank[i] < o->maxdet[m]; m--)
+				for (int m = o->nmaxdet - 1;
+				     w == 0 && m >= 0 && e->rank[i] < o->maxdet[m]; m--)
 					p->few[m][t] += times;
 			}
 		}
@@ -132,7 +135,8 @@ ultra_grid(const struct eval_tables *tab, int c)
 		double x = i == EVAL_GRID - 1 ? 1 : i * (1.0 / (EVAL_GRID - 1)), next[3], f;
 
 		for (; k < n && e->score[j = e->order[k]] >= x; k++) {
-			uint32_t code = e->code[j * w + word], t = tab->weight ? tab->weight[e->pic[j]] : 1;
+			uint32_t code = e->code[j * w + word],
+				 t = tab->weight ? tab->weight[e->pic[j]] : 1;
 
 			tp += code & 1 ? t : 0;
 			fp += code & 0x10001 ? 0 : t;
@@ -169,7 +173,8 @@ ap_by_rule(const struct eval *e, int rule, const struct eval_curve *v)
 	case EV_COCO: return eval_ap_coco(v);
 	case EV_VOC07: return eval_ap_points(v, 11, e->opt.ulp);
 	case EV_VOC10: return eval_ap_area(v);
-	case EV_DARKNET: return e->opt.points ? eval_ap_points(v, e->opt.points, 0) : eval_ap_area(v);
+	case EV_DARKNET:
+		return e->opt.points ? eval_ap_points(v, e->opt.points, 0) : eval_ap_area(v);
 	default: return eval_ap_ultra(v, rule == EV_ULTRA2019);
 	}
 }
@@ -190,17 +195,20 @@ one_class(struct eval_tables *tab, int c)
 			pass_run(&p, c, e->off[r], e->off[r] + 1, e->niou[r], INT32_MAX);
 	for (int w = 0; w < e->words; w++)
 		for (int t = 0, r = eval_rule_of(e, w); t < e->niou[r]; t++) {
-			size_t at = ((size_t)c * (size_t)e->words + (size_t)w) * EVAL_IOUS + (size_t)t;
+			size_t at =
+			    ((size_t)c * (size_t)e->words + (size_t)w) * EVAL_IOUS + (size_t)t;
 			const struct eval_curve *v = p.cv + w * EVAL_IOUS + t;
 
 			tab->ap[at] = ap_by_rule(e, r, v);
 			tab->recall[at] = v->npos > 0 ? v->tp_all / v->npos : -1;
 			if (r == EV_ULTRA2019 && t == 0) {
-				tab->end[2 * c] = v->tp_all ? v->tp_all / ((double)v->tp_all + v->fp_all) : 0;
+				tab->end[2 * c] =
+				    v->tp_all ? v->tp_all / ((double)v->tp_all + v->fp_all) : 0;
 				tab->end[2 * c + 1] = tab->recall[at];
 			}
 			for (int m = 0; w == 0 && r == EV_COCO && m < nmax; m++)
-				tab->few[((size_t)c * EVAL_MAXDETS + (size_t)m) * EVAL_IOUS + (size_t)t] =
+				tab->few[((size_t)c * EVAL_MAXDETS + (size_t)m) * EVAL_IOUS +
+					 (size_t)t] =
 				    v->npos > 0 ? (double)p.few[m][t] / v->npos : -1;
 		}
 	pass_close(&p);

@@ -49,7 +49,8 @@ resample(struct eval *a, struct eval *b, int n, uint64_t seed, double *diff, int
 {
 	size_t np = a->nimage;
 	uint32_t *times = (uint32_t *)xmalloc((np + 1) * 2 * sizeof *times), *w = times + np;
-	struct eval_row *ra = (struct eval_row *)xmalloc(2 * EVAL_ROWS * sizeof *ra), *rb = ra + EVAL_ROWS;
+	struct eval_row *ra = (struct eval_row *)xmalloc(2 * EVAL_ROWS * sizeof *ra),
+			*rb = ra + EVAL_ROWS;
 
 	for (int i = 0; i < n; i++) {
 		progress("resampling %d of %d", i, n);
@@ -59,8 +60,8 @@ resample(struct eval *a, struct eval *b, int n, uint64_t seed, double *diff, int
 		turn(b, times, w);
 		eval_total(b, w, rb);
 		for (int k = 0; k < rows; k++)		/* undefined in this draw: no difference */
-			diff[(size_t)k * (size_t)n + (size_t)i] = ra[k].value < 0 || rb[k].value < 0 ? 0 :
-			    ra[k].value - rb[k].value;
+			diff[(size_t)k * (size_t)n + (size_t)i] =
+			    ra[k].value < 0 || rb[k].value < 0 ? 0 : ra[k].value - rb[k].value;
 	}
 	progress_end();
 	free(times);
@@ -85,10 +86,12 @@ per_class(FILE *f, struct eval *a, struct eval *b, const struct eval_truth *t)
 		eval_class(b, c, rb);
 		snprintf(id, sizeof id, "%lld", (long long)t->class_id[c]);
 		for (int k = 0; k < n; k++)
-			if ((!strcmp(ra[k].metric, "AP") || !strcmp(ra[k].metric, "mAP")) && ra[k].value >= 0) {
+			if ((!strcmp(ra[k].metric, "AP") || !strcmp(ra[k].metric, "mAP")) &&
+			    ra[k].value >= 0) {
 				fprintf(f, "%s\t", ra[k].rule);
 				tsv_name(f, t->class_name[c] ? t->class_name[c] : id);
-				fprintf(f, "\t%s.diff\t%.17g\n", ra[k].metric, ra[k].value - rb[k].value);
+				fprintf(f, "\t%s.diff\t%.17g\n", ra[k].metric,
+				    ra[k].value - rb[k].value);
 			}
 	}
 }

@@ -109,7 +109,8 @@ polygon_of(const struct eval_curve *c, int of2019)
 	g.y[0] = c->n && !c->fp[0] && !of2019 ? 1 : p[0];
 	g.n = 1;
 	for (uint32_t k = 0; k < c->n; k++) {
-		double before_next = k + 1 < c->n ? c->tp[k] / ((double)c->fp[k + 1] + c->tp[k]) : last;
+		double before_next =
+		    k + 1 < c->n ? c->tp[k] / ((double)c->fp[k + 1] + c->tp[k]) : last;
 
 		g.x[g.n] = g.x[g.n + 1] = c->tp[k] / (c->npos + eps);
 		g.y[g.n] = p[k];

@@ -52,7 +52,8 @@ static int
 on_ignored(const struct eval_errors *x, const struct eval_image *im, const struct eval_det *d)
 {
 	for (int i = 0; i < im->nbox; i++)
-		if (im->box[i].cls == d->cls && eval_soft(&x->opt, EV_COCO, im->box[i].flags) == EV_IGNORE &&
+		if (im->box[i].cls == d->cls &&
+		    eval_soft(&x->opt, EV_COCO, im->box[i].flags) == EV_IGNORE &&
 		    eval_iou(&d->x, &im->box[i].x, im->box[i].flags & BOX_CROWD) >= FORE)
 			return 1;
 	return 0;
@@ -185,14 +186,15 @@ set_scene(struct eval_errors *x, struct scene *s, int pic, const struct eval_ima
 	for (int i = 0; i < im->nbox; i++)
 		if (eval_soft(&x->opt, EV_COCO, im->box[i].flags) == EV_TRUTH) {
 			s->owner[s->ng] = -1;
-			s->t[s->ng] = (struct eval_found){ -HUGE_VAL, im->box[i].area, pic, im->box[i].cls, i, 1 };
+			s->t[s->ng] = (struct eval_found){ -HUGE_VAL, im->box[i].area, pic,
+				im->box[i].cls, i, 1 };
 			s->g[s->ng++] = i;
 		}
 	for (int d = 0; d < s->nd; d++) {
 		const struct eval_det *det = im->det + s->ord[d];
 
-		s->f[d] = (struct eval_fault){ det->score, 0, det->x, det->y, det->w, det->h, pic, det->cls,
-			-1, EVAL_BOTH };
+		s->f[d] = (struct eval_fault){ det->score, 0, det->x, det->y, det->w, det->h, pic,
+			det->cls, -1, EVAL_BOTH };
 		for (int g = 0; g < s->ng; g++)
 			s->iou[d * s->ng + g] = eval_iou(&det->x, &im->box[s->g[g]].x, 0);
 	}

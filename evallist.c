@@ -64,7 +64,8 @@ eval_write_worst(FILE *f, struct eval *e, const struct eval_truth *truth, struct
 	for (size_t i = 0; i < x->n; i++)
 		if (x->f[i].score >= thr) {
 			t[x->f[i].pic].tp += x->f[i].kind == EVAL_TP;
-			t[x->f[i].pic].fp += x->f[i].kind != EVAL_TP && x->f[i].kind != EVAL_IGNORED;
+			t[x->f[i].pic].fp +=
+			    x->f[i].kind != EVAL_TP && x->f[i].kind != EVAL_IGNORED;
 		}
 	for (size_t i = 0; i < x->nt; i++)
 		t[x->t[i].pic].fn += x->t[i].score < thr;
@@ -73,7 +74,8 @@ eval_write_worst(FILE *f, struct eval *e, const struct eval_truth *truth, struct
 	fprintf(f, "#image\tid\terrors\tTP\tFP\tFN\tthr\n");
 	for (int i = 0; i < truth->n && i < MOST && t[i].fp + t[i].fn; i++) {
 		put_name(f, truth, t[i].pic);
-		fprintf(f, "\t%ld\t%ld\t%ld\t%ld\t%.17g\n", t[i].fp + t[i].fn, t[i].tp, t[i].fp, t[i].fn, thr);
+		fprintf(f, "\t%ld\t%ld\t%ld\t%ld\t%.17g\n", t[i].fp + t[i].fn, t[i].tp, t[i].fp,
+		    t[i].fn, thr);
 	}
 	free(t);
 }
@@ -99,13 +101,14 @@ found_order(const void *pa, const void *pb)
 static void
 sure_faults(FILE *f, const struct eval_truth *truth, struct eval_errors *x, double thr)
 {
-	static const char *const what[] = { "", "place", "class", "duplicate", "unlabelled", "both" };
+	static const char *const what[] = { "", "place", "class", "duplicate", "unlabelled",
+		"both" };
 	const struct eval_fault **p = (const struct eval_fault **)xmalloc((x->n + 1) * sizeof *p);
 	size_t n = 0;
 
 	for (size_t i = 0; i < x->n; i++)
-		if (x->f[i].score >= thr && x->f[i].kind != EVAL_TP && x->f[i].kind != EVAL_IGNORED &&
-		    x->f[i].kind != EVAL_DUPE)
+		if (x->f[i].score >= thr && x->f[i].kind != EVAL_TP &&
+		    x->f[i].kind != EVAL_IGNORED && x->f[i].kind != EVAL_DUPE)
 			p[n++] = x->f + i;
 	if (n)
 		qsort(p, n, sizeof *p, fault_order);
@@ -113,8 +116,8 @@ sure_faults(FILE *f, const struct eval_truth *truth, struct eval_errors *x, doub
 		put_name(f, truth, p[i]->pic);
 		fprintf(f, "\t%s", what[p[i]->kind]);
 		put_class(f, truth, p[i]->cls);
-		fprintf(f, "\t%.17g\t%.17g\t%.17g\t%.17g\t%.17g\t-\n", p[i]->score, p[i]->x, p[i]->y,
-		    p[i]->w, p[i]->h);
+		fprintf(f, "\t%.17g\t%.17g\t%.17g\t%.17g\t%.17g\t-\n", p[i]->score, p[i]->x,
+		    p[i]->y, p[i]->w, p[i]->h);
 	}
 	free(p);
 }
@@ -139,7 +142,8 @@ eval_write_suspects(FILE *f, struct eval *e, const struct eval_truth *truth, str
 		put_name(f, truth, p[i]->pic);
 		fprintf(f, "\tmissed");
 		put_class(f, truth, p[i]->cls);
-		fprintf(f, "\t-\t%.17g\t%.17g\t%.17g\t%.17g\t%lld\n", b->x, b->y, b->w, b->h, (long long)b->id);
+		fprintf(f, "\t-\t%.17g\t%.17g\t%.17g\t%.17g\t%lld\n", b->x, b->y, b->w, b->h,
+		    (long long)b->id);
 	}
 	free(p);
 }
@@ -167,7 +171,8 @@ eval_write_confusion(FILE *f, struct eval *e, const struct eval_truth *truth,
 		int cell[2] = { (int)(x->pair[i] >> 32), (int)(uint32_t)x->pair[i] };
 
 		for (int k = 0; k < 2; k++) {
-			const char *name = cell[k] == truth->nclass ? "background" : truth->class_name[cell[k]];
+			const char *name =
+			    cell[k] == truth->nclass ? "background" : truth->class_name[cell[k]];
 
 			if (name)
 				tsv_name(f, name);

@@ -25,7 +25,8 @@ coco_ious(double *iou)
 void
 eval_defaults(struct eval_opts *o)
 {
-	static const double edge[4][2] = { { 0, 1e10 }, { 0, 1024 }, { 1024, 9216 }, { 9216, 1e10 } };
+	static const double edge[4][2] = { { 0, 1e10 }, { 0, 1024 }, { 1024, 9216 },
+		{ 9216, 1e10 } };
 
 	memset(o, 0, sizeof *o);
 	o->rules = 1 << EV_COCO;
@@ -159,7 +160,8 @@ keep_truth(struct eval *e, const struct eval_image *im, size_t at)
 		unsigned mask = 0;
 
 		for (int r = 0; r < EV_RULES; r++)
-			if ((o->rules >> r & 1) && eval_soft(o, (enum eval_rule)r, b->flags) == EV_TRUTH)
+			if ((o->rules >> r & 1) &&
+			    eval_soft(o, (enum eval_rule)r, b->flags) == EV_TRUTH)
 				mask |= 256u << r;
 		for (int a = 0; a < o->narea; a++)
 			if (!(mask & 256u << EV_COCO) || b->area < o->area[a][0] ||

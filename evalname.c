@@ -161,7 +161,8 @@ eval_names_open(const struct eval_pic *pic, int n)
 		eval_hash_put(&m->exact, s, p.n, i);
 		m->next_base[i] = eval_hash_put(&m->base, p.base, p.n - (size_t)(p.base - s), i);
 		m->next_stem[i] = eval_hash_put(&m->stem, p.base, (size_t)(p.stem_end - p.base), i);
-		m->next_tail[i] = eval_hash_put(&m->tail, p.digits, (size_t)(p.stem_end - p.digits), i);
+		m->next_tail[i] =
+		    eval_hash_put(&m->tail, p.digits, (size_t)(p.stem_end - p.digits), i);
 	}
 	return m;
 }
@@ -214,7 +215,8 @@ eval_names_id(const struct eval_names *m, int64_t id)
 static int
 by_path(const struct eval_names *m, const char *s, size_t n, const struct part *p)
 {
-	int i = eval_hash_get(&m->base, p->base, n - (size_t)(p->base - s)), best = -1, most = 0, many = 0;
+	int i = eval_hash_get(&m->base, p->base, n - (size_t)(p->base - s)), best = -1, most = 0,
+	    many = 0;
 
 	for (; i >= 0; i = m->next_base[i]) {
 		int k = shared(s, n, m->pic[i].name, strlen(m->pic[i].name));

@@ -30,7 +30,10 @@ by_id(const void *pa, const void *pb)
 {
 	const struct eval_pic *a = (const struct eval_pic *)pa, *b = (const struct eval_pic *)pb;
 
-	return a->id < b->id ? -1 : a->id > b->id ? 1 : a->first < b->first ? -1 : a->first > b->first;
+	return a->id < b->id	     ? -1
+	       : a->id > b->id	     ? 1
+	       : a->first < b->first ? -1
+				     : a->first > b->first;
 }
 
 /* Pictures by id where every one has its own; without that ids mean nothing. */
@@ -160,12 +163,13 @@ txt_line(struct scan *s, struct txt *x, const char *p, const char *end)
 	for (int i = 0; i < 4; i++) {
 		q = w[i + 1];
 		if (scan_decimal(&q, v + i) || q != w[i + 1] + len[i + 1] || !isfinite(v[i]))
-			return scan_fail(s, w[i + 1], "'%.*s' is not a finite number", (int)(len[i + 1] < 40 ?
-			    len[i + 1] : 40), w[i + 1]);
+			return scan_fail(s, w[i + 1], "'%.*s' is not a finite number",
+			    (int)(len[i + 1] < 40 ? len[i + 1] : 40), w[i + 1]);
 		fraction &= v[i] >= 0 && v[i] <= 1;
 	}
 	if (fraction)
-		return scan_fail(s, p, "fractions of a picture that is not here: want pixels, or the folder "
+		return scan_fail(s, p,
+		    "fractions of a picture that is not here: want pixels, or the folder "
 		    "or list of the pictures");
 	memset(&b, 0, sizeof b);
 	b.x = v[0];
@@ -239,7 +243,8 @@ txt_classes(struct txt *x, const char *path, const char *names, struct err *e)
 	if (names && !k) {
 		r = labels_names(&d, names, e);
 		if (!r && (size_t)d.nclass < n)
-			r = err_set(e, "%s: class %zu, but %s has %d names", path, n - 1, names, d.nclass);
+			r = err_set(
+			    e, "%s: class %zu, but %s has %d names", path, n - 1, names, d.nclass);
 	}
 	if (!r)
 		take_classes(x->t, d.nclass ? d.class_name : name, d.nclass ? d.class_id : id,

@@ -93,8 +93,8 @@ by_score(FILE *f, struct eval *e, const struct eval_truth *truth, int c, double 
 			fp += r == 0;
 		}
 		put_class(f, truth, c);
-		fprintf(f, "\t%.9g\t%.17g\t%.17g\t%.17g\n", thr, tp + fp > 0 ? tp / (tp + fp) : 1, tp / n,
-		    2 * tp / (tp + fp + n));
+		fprintf(f, "\t%.9g\t%.17g\t%.17g\t%.17g\n", thr, tp + fp > 0 ? tp / (tp + fp) : 1,
+		    tp / n, 2 * tp / (tp + fp + n));
 	}
 }
 

@@ -139,9 +139,12 @@ objects(struct scan *s, struct found *r)
 		struct object o = { .has = 0 };
 		size_t cap = r->cap;
 
-		if (scan_object(s, object_field, &o) || (o.has != (HAS_CLASS | HAS_BOX | HAS_SCORE) &&
-		    scan_fail(s, s->p - 1, "an object lacks %s", !(o.has & HAS_CLASS) ? "class_id" :
-		    o.has & HAS_BOX ? "confidence" : "relative_coordinates"))) {
+		if (scan_object(s, object_field, &o) ||
+		    (o.has != (HAS_CLASS | HAS_BOX | HAS_SCORE) &&
+			scan_fail(s, s->p - 1, "an object lacks %s",
+			    !(o.has & HAS_CLASS) ? "class_id"
+			    : o.has & HAS_BOX	 ? "confidence"
+						 : "relative_coordinates"))) {
 			free(o.keep);
 			return -1;
 		}
@@ -240,7 +243,8 @@ detection(struct scan *s, void *arg)
 
 	record_reset(r);
 	if (scan_peek(s) != '{')
-		return scan_fail(s, s->p, "want a detection: {\"image_id\":, \"category_id\":, \"bbox\":, "
+		return scan_fail(s, s->p,
+		    "want a detection: {\"image_id\":, \"category_id\":, \"bbox\":, "
 		    "\"score\":}");
 	start = s->p;
 	if (scan_object(s, field, r))
@@ -267,8 +271,8 @@ detection(struct scan *s, void *arg)
 static int
 is_record_key(const char *k, size_t n)
 {
-	static const char *const key[] = { "image_id", "image", "category_id", "class", "name", "bbox",
-		"score", "filename", "frame_id", "objects" };
+	static const char *const key[] = { "image_id", "image", "category_id", "class", "name",
+		"bbox", "score", "filename", "frame_id", "objects" };
 
 	for (size_t i = 0; i < sizeof key / sizeof *key; i++)
 		if (strlen(key[i]) == n && !memcmp(key[i], k, n))
@@ -306,7 +310,9 @@ wrapped(struct scan *s, struct reader *d)
 				return -1;
 		}
 	}
-	return d->array ? 0 : scan_fail(s, s->p - 1, "an object without \"annotations\" or a detection");
+	return d->array
+		   ? 0
+		   : scan_fail(s, s->p - 1, "an object without \"annotations\" or a detection");
 }
 
 static int

@@ -50,8 +50,8 @@ iou_index(const struct eval *e, int rule, double iou)
 static const char *
 area_name(const struct eval *e, int a)
 {
-	static const char *const sml[] = { "s", "m", "l" }, *const num[] = { "", "1", "2", "3", "4", "5",
-		"6", "7" };
+	static const char *const sml[] = { "s", "m", "l" }, *const num[] = { "", "1", "2", "3", "4",
+		"5", "6", "7" };
 
 	return e->opt.narea == 4 ? sml[a - 1] : num[a];
 }
@@ -78,12 +78,13 @@ coco_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *rows)
 	}
 	for (int m = 0; m < e->opt.nmaxdet; m++) {
 		snprintf(name, sizeof name, "AR%d", e->opt.maxdet[m]);
-		add(rows, &n, EV_COCO, name, mean(tab->few + m * EVAL_IOUS, EVAL_MAXDETS * EVAL_IOUS,
-		    c0, c1, 0, nt));
+		add(rows, &n, EV_COCO, name,
+		    mean(tab->few + m * EVAL_IOUS, EVAL_MAXDETS * EVAL_IOUS, c0, c1, 0, nt));
 	}
 	for (int a = 1; a < e->opt.narea; a++) {
 		snprintf(name, sizeof name, "AR%s", area_name(e, a));
-		add(rows, &n, EV_COCO, name, mean(tab->recall + a * EVAL_IOUS, stride, c0, c1, 0, nt));
+		add(rows, &n, EV_COCO, name,
+		    mean(tab->recall + a * EVAL_IOUS, stride, c0, c1, 0, nt));
 	}
 	return n;
 }
@@ -98,7 +99,8 @@ darknet_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *row
 
 	for (int c = c0; c < c1; c++) {
 		npos += tab->npos[(size_t)c * w + word];
-		for (size_t k = e->cstart[c]; k < e->cstart[c + 1] && e->score[e->order[k]] > .25; k++) {
+		for (size_t k = e->cstart[c]; k < e->cstart[c + 1] && e->score[e->order[k]] > .25;
+		     k++) {
 			uint32_t code = e->code[e->order[k] * w + word];
 			double t = tab->weight ? tab->weight[e->pic[e->order[k]]] : 1;
 
@@ -124,7 +126,8 @@ ultra_best(const struct eval_tables *tab)
 
 	for (int c = 0; c < e->nclass; c++)
 		for (int i = 0; i < EVAL_GRID && tab->npos[(size_t)c * w + word] > 0; i++) {
-			double p = tab->p[(size_t)c * EVAL_GRID + (size_t)i], r = tab->r[(size_t)c * EVAL_GRID + (size_t)i];
+			double p = tab->p[(size_t)c * EVAL_GRID + (size_t)i],
+			       r = tab->r[(size_t)c * EVAL_GRID + (size_t)i];
 
 			f1[i] += 2 * p * r / (p + r + 1e-16);
 		}
@@ -164,7 +167,8 @@ ultra_rows(const struct eval_tables *tab, int c0, int c1, int at, struct eval_ro
 	add(rows, n, EV_ULTRA, "P", k ? p / k : -1);
 	add(rows, n, EV_ULTRA, "R", k ? r / k : -1);
 	add(rows, n, EV_ULTRA, "F1", k ? f1 / k : -1);
-	add(rows, n, EV_ULTRA, "thr", k ? at == EVAL_GRID - 1 ? 1 : at * (1.0 / (EVAL_GRID - 1)) : -1);
+	add(rows, n, EV_ULTRA, "thr",
+	    k ? at == EVAL_GRID - 1 ? 1 : at * (1.0 / (EVAL_GRID - 1)) : -1);
 }
 
 static void
@@ -199,7 +203,8 @@ other_rows(struct eval_tables *tab, int r, int c0, int c1, int total, struct eva
 	if (r == EV_DARKNET && total)	/* a class without truth counts 0 in darknet's mean */
 		for (int c = c0; c < c1; c++)
 			for (int t = 0; t < e->niou[r]; t++)
-				ap[(size_t)c * stride + (size_t)t] = fmax(ap[(size_t)c * stride + (size_t)t], 0);
+				ap[(size_t)c * stride + (size_t)t] =
+				    fmax(ap[(size_t)c * stride + (size_t)t], 0);
 	for (int t = 0; t < e->niou[r]; t++) {
 		snprintf(name, sizeof name, "AP%.6g", e->iou[r][t] * 100);
 		add(rows, &n, r, name, mean(ap, stride, c0, c1, t, t + 1));

@@ -86,7 +86,8 @@ coco_order(struct coco *c, const double *area)
 	int n = 0, ignored = 0;
 
 	for (int g = 0; g < c->ng; g++)
-		ignored += c->ign[g] = c->soft[g] || c->g[g]->area < area[0] || c->g[g]->area > area[1];
+		ignored += c->ign[g] =
+		    c->soft[g] || c->g[g]->area < area[0] || c->g[g]->area > area[1];
 	for (int pass = 0; pass < 2; pass++)
 		for (int g = 0; g < c->ng; g++)
 			if (c->ign[g] == pass)
@@ -267,7 +268,8 @@ plain_group(const struct group *p, enum eval_rule r, struct eval_buf *buf)
 	int strict = r == EV_DARKNET || r == EV_ULTRA2019 || (voc && e->opt.strict);
 	uint32_t *used;			/* of each truth, bit t */
 
-	used = (uint32_t *)(buf->p = xgrow(buf->p, &buf->cap, (size_t)p->nt * sizeof *used + 16, 1));
+	used =
+	    (uint32_t *)(buf->p = xgrow(buf->p, &buf->cap, (size_t)p->nt * sizeof *used + 16, 1));
 	memset(used, 0, (size_t)p->nt * sizeof *used);
 	for (int d = 0; d < p->nd; d++) {
 		struct best b = best_truth(p, r, p->im->det + p->ord[d]);

@@ -150,7 +150,7 @@ divide_exact(uint64_t m, int k)
 		d *= 10;
 	int zm = __builtin_clzll(m), zd = __builtin_clzll(d);
 
-	shift = 63 + zm - zd;		/* quotient of normalised m by normalised d, in (2^62, 2^64) */
+	shift = 63 + zm - zd; /* quotient of normalised m by normalised d, in (2^62, 2^64) */
 	num = (unsigned __int128)(m << zm) << 63;
 	d <<= zd;
 	q = (uint64_t)(num / d);
@@ -353,7 +353,8 @@ escape(const char *p, char **o)
 	if (*p != 'u' || (u = hex4(p + 1)) > 0xffff || !u)
 		return NULL;
 	p += 5;
-	if (u - 0xd800 < 0x400 && p[0] == '\\' && p[1] == 'u' && (low = hex4(p + 2)) - 0xdc00 < 0x400) {
+	if (u - 0xd800 < 0x400 && p[0] == '\\' && p[1] == 'u' &&
+	    (low = hex4(p + 2)) - 0xdc00 < 0x400) {
 		u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
 		p += 6;
 	}

@@ -136,11 +136,13 @@ settle_classes(struct eval_set *s, struct err *e)
 	for (int i = 0; i < t->nclass; i++)
 		n += t->class_name[i] != NULL;
 	if (named && n && (!numbered || most + 1 != t->nclass))
-		return err_set(e, "class '%s' of the detections is not in the truth, and %lld classes there "
-		    "are not %d here: want the same names, or -O unknown=skip", odd, (long long)(numbered ?
-		    most + 1 : s->nside), t->nclass);
+		return err_set(e,
+		    "class '%s' of the detections is not in the truth, and %lld classes there "
+		    "are not %d here: want the same names, or -O unknown=skip",
+		    odd, (long long)(numbered ? most + 1 : s->nside), t->nclass);
 	if (!numbered)
-		return err_set(e, "class '%s' of the detections: the truth has no class names", odd);
+		return err_set(
+		    e, "class '%s' of the detections: the truth has no class names", odd);
 	s->by_position = 1;
 	for (int i = 0; i < s->nside; i++)
 		s->side[i].to = (int)s->side[i].cls;
@@ -293,7 +295,8 @@ keep(struct eval_set *s, int pic, int side, const struct eval_in *in, struct err
 	if (!s->buffer && (!s->n || s->raw[s->n - 1].image != pic)) {
 		if (s->seen[pic])
 			return start_again(s, e);
-		if (s->n >= BLOCK * (size_t)s->ev->opt.threads)
+		if (s->n >=
+		    BLOCK * (s->ev->opt.threads > 1 ? 16u : 1u)) /* threads that wait, spin */
 			flush(s);
 	}
 	s->seen[pic] = 1;
@@ -308,7 +311,8 @@ keep(struct eval_set *s, int pic, int side, const struct eval_in *in, struct err
 	d->h = in->h;
 	if (in->relative) {
 		if (!p->w || !p->h)
-			return err_set(e, "fractions of a picture whose size the truth does not say");
+			return err_set(
+			    e, "fractions of a picture whose size the truth does not say");
 		d->x = (in->x - in->w / 2) * p->w;
 		d->y = (in->y - in->h / 2) * p->h;
 		d->w = in->w * p->w;
@@ -375,7 +379,8 @@ can_reread(const char *path)
 {
 	struct stat st;
 
-	return strcmp(path, "-") && !stat(path, &st) && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+	return strcmp(path, "-") && !stat(path, &st) &&
+	       (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
 }
 
 int

@@ -61,7 +61,8 @@ number(struct scan *s, const char *p, size_t n, const char *what, double *v)
 	const char *q = p;
 
 	if (scan_decimal(&q, v) || q != p + n || !isfinite(*v))
-		return scan_fail(s, p, "%s '%.*s' is not a finite number", what, n > 40 ? 40 : (int)n, p);
+		return scan_fail(
+		    s, p, "%s '%.*s' is not a finite number", what, n > 40 ? 40 : (int)n, p);
 	return 0;
 }
 
@@ -96,8 +97,10 @@ header(struct scan *s, const char *p, const char *end, int *col)
 	}
 	for (int i = 0; i < NCOL; i++)
 		if (col[i] < 0 && i != (col[C_CLASS] < 0 ? C_CLASS : C_NAME))
-			return scan_fail(s, from, "the header lacks '%s': want #image class name score x y w h, "
-			    "with tabs", col_name[i]);
+			return scan_fail(s, from,
+			    "the header lacks '%s': want #image class name score x y w h, "
+			    "with tabs",
+			    col_name[i]);
 	return 0;
 }
 
@@ -142,8 +145,10 @@ tsv_line(struct scan *s, const char *p, const char *end, struct tsv *t, struct e
 	}
 	for (i = 0; i < NCOL; i++)
 		if (t->col[i] >= n)
-			return scan_fail(s, from, "%d fields, no %s: want image class name score x y w h, with "
-			    "tabs", n, col_name[i]);
+			return scan_fail(s, from,
+			    "%d fields, no %s: want image class name score x y w h, with "
+			    "tabs",
+			    n, col_name[i]);
 	in->image = f[t->col[C_IMAGE]];
 	in->image_len = len[t->col[C_IMAGE]];
 	unescape(&in->image, &in->image_len, &t->buf[0], &t->cap[0]);
@@ -204,8 +209,10 @@ comp4_line(struct scan *s, const char *p, const char *end, struct eval_in *in)
 	int n = eval_words(p, end, w, len, 6);
 
 	if (n != 6)
-		return scan_fail(s, p, "%d words: want id score x1 y1 x2 y2, or tabs between image class "
-		    "name score x y w h", n);
+		return scan_fail(s, p,
+		    "%d words: want id score x1 y1 x2 y2, or tabs between image class "
+		    "name score x y w h",
+		    n);
 	for (int i = 0; i < 5; i++)
 		if (number(s, w[i + 1], len[i + 1], what[i], v + i))
 			return -1;
@@ -318,8 +325,10 @@ picture_line(struct scan *s, const char *p, const char *end, struct eval_in *in)
 	const char *q;
 
 	if (n != 6)
-		return scan_fail(s, p, "%d words: want class score x y w h (pixels) or class cx cy w h score "
-		    "(fractions)", n);
+		return scan_fail(s, p,
+		    "%d words: want class score x y w h (pixels) or class cx cy w h score "
+		    "(fractions)",
+		    n);
 	for (int i = 0; i < 5; i++) {
 		if (number(s, w[i + 1], len[i + 1], "value", v + i))
 			return -1;

@@ -20,9 +20,13 @@ static const char *const var_name[NVAR] = { "AP50", "Loc", "Cls", "Dupe", "Bkg",
 static int
 by_score(const void *pa, const void *pb)
 {
-	const struct eval_fault *a = (const struct eval_fault *)pa, *b = (const struct eval_fault *)pb;
+	const struct eval_fault *a = (const struct eval_fault *)pa,
+				*b = (const struct eval_fault *)pb;
 
-	return a->score > b->score ? -1 : a->score < b->score ? 1 : a->pic < b->pic ? -1 : a->pic > b->pic;
+	return a->score > b->score   ? -1
+	       : a->score < b->score ? 1
+	       : a->pic < b->pic     ? -1
+				     : a->pic > b->pic;
 }
 
 struct tide {
@@ -102,7 +106,8 @@ class_lrp(const struct eval_errors *x, int c, double npos)
 		if (any && (i == x->n || f->score < last)) {	/* all of that score are in */
 			v = (loss / 0.5 + fp + npos - tp) / (npos + fp);
 			if (tp && v < best.all)
-				best = (struct lrp){ v, loss / tp, fp / (tp + fp), 1 - tp / npos, last };
+				best = (struct lrp){ v, loss / tp, fp / (tp + fp), 1 - tp / npos,
+					last };
 		}
 		if (i == x->n)
 			break;

@@ -223,8 +223,10 @@ annotation_elem(struct scan *s, void *arg)
 		return -1;
 	for (int i = 1; i < 4; i++)
 		if (!(c->has >> i & 1))
-			return scan_fail(s, s->p - 1, "an annotation lacks \"%s\"", i == 1 ? "image_id" :
-			    i == 2 ? "category_id" : "bbox");
+			return scan_fail(s, s->p - 1, "an annotation lacks \"%s\"",
+			    i == 1   ? "image_id"
+			    : i == 2 ? "category_id"
+				     : "bbox");
 	if (!(c->has & HAS_AREA)) {
 		c->a.b.area = c->a.b.w * c->a.b.h;
 		c->no_area++;
@@ -376,7 +378,8 @@ place_boxes(struct coco *c, struct eval_truth *t)
 	if (c->no_area)
 		warn("%ld truths without \"area\": width x height taken", c->no_area);
 	if (c->zero_id)
-		warn("%ld truths have id 0, which pycocotools takes for unmatched (-O compat=pycocotools)",
+		warn("%ld truths have id 0, which pycocotools takes for unmatched (-O "
+		     "compat=pycocotools)",
 		    c->zero_id);
 }
 

@@ -9,14 +9,16 @@
 
 #include "yolo.h"
 
-static const struct setting table[] = {
-	{ "areas", "1024,9216", "text", "borders of the area ranges, in pixels" },
+static const struct setting table[] = { { "areas", "1024,9216", "text",
+					    "borders of the area ranges, in pixels" },
 	{ "bootstrap", "1000", "int 0..1000000", "resamplings for -D" },
-	{ "compat", "none", "none|pycocotools", "pycocotools' known bugs too: truths with id 0, AP at "
+	{ "compat", "none", "none|pycocotools",
+	    "pycocotools' known bugs too: truths with id 0, AP at "
 	    "other maxDets" },
 	{ "conf", NULL, "text", "write precision, recall, F1 by score to this file" },
 	{ "confusion", NULL, "text", "write the confusion matrix to this file" },
-	{ "crowd", "original", "original|difficult|remove|truth", "what crowd boxes are to every rule" },
+	{ "crowd", "original", "original|difficult|remove|truth",
+	    "what crowd boxes are to every rule" },
 	{ "difficult", "original", "original|difficult|remove|truth", "what difficult boxes are" },
 	{ "dup", "warn", "warn|first|error", "the same detections of a picture twice" },
 	{ "errors", "0", "0|1", "rows of the error analysis: TIDE, LRP" },
@@ -28,11 +30,11 @@ static const struct setting table[] = {
 	{ "recalls", "tenths", "tenths|python", "VOC2007's recalls: i / 10, or numpy's i * 0.1" },
 	{ "score", "-inf", "text", "leave out detections under this score" },
 	{ "suspects", NULL, "text", "write suspicious labels to this file" },
-	{ "unknown", NULL, "skip|error", "pictures or classes not in the truth (error for pictures, skip "
+	{ "unknown", NULL, "skip|error",
+	    "pictures or classes not in the truth (error for pictures, skip "
 	    "for category ids)" },
 	{ "worst", NULL, "text", "write the worst pictures to this file" },
-	{ NULL, NULL, NULL, NULL }
-};
+	{ NULL, NULL, NULL, NULL } };
 static const struct option longs[] = {
 	{ "base", 1, NULL, 'D' }, { "help", 0, NULL, 'h' }, { "iou", 1, NULL, 'i' },
 	{ "maxdets", 1, NULL, 'M' }, { "metrics", 1, NULL, 'm' }, { "names", 1, NULL, 'n' },
@@ -71,7 +73,8 @@ parse_rules(struct eval_opts *o, const char *s)
 		size_t n = strcspn(s, ",");
 		int r = 0;
 
-		while (r < EV_RULES && (strlen(eval_rule_name[r]) != n || memcmp(eval_rule_name[r], s, n)))
+		while (r < EV_RULES &&
+		       (strlen(eval_rule_name[r]) != n || memcmp(eval_rule_name[r], s, n)))
 			r++;
 		if (r == EV_RULES)
 			return -1;
@@ -96,10 +99,11 @@ parse_list(const char *s, double lo, double hi, double *out, int max)
 			*c1 = *c2 = 0;
 			bad = num_real(word, lo, hi, &a) || num_real(c1 + 1, lo, hi, &b) ||
 			    num_real(c2 + 1, 1e-6, 1, &step) || b < a || (b - a) / step > max;
-			for (int i = 0, k = bad ? -1 : (int)((b - a) / step + .5); i <= k && !bad; i++)
+			for (int i = 0, k = bad ? -1 : (int)((b - a) / step + .5); i <= k && !bad;
+			     i++)
 				if (n == max)
 					bad = 1;
-				else		/* as numpy's linspace: equal steps, the last one exact */
+				else /* as numpy's linspace: equal steps, the last one exact */
 					out[n++] = i == k ? b : a + i * ((b - a) / (k ? k : 1));
 		} else if (n == max || num_real(word, lo, hi, out + n++))
 			bad = 1;
@@ -126,7 +130,8 @@ parse(struct cmd *c, int argc, char **argv)
 		case 'h': fputs(usage, stdout); exit(0);
 		case 'i':
 			if ((o->niou = parse_list(optarg, 1e-6, 1, o->iou, EVAL_IOUS)) < 1)
-				bad_usage("-i: want ascending IoUs in (0, 1], at most 16: 0.5,0.75 or 0.5:0.95:0.05");
+				bad_usage("-i: want ascending IoUs in (0, 1], at most 16: 0.5,0.75 "
+					  "or 0.5:0.95:0.05");
 			break;
 		case 'j':
 			if (num_int(optarg, 1, 1024, &n))
@@ -142,7 +147,8 @@ parse(struct cmd *c, int argc, char **argv)
 			break;
 		case 'm':
 			if (parse_rules(o, optarg))
-				bad_usage("-m: want some of coco,voc07,voc10,darknet,ultralytics,ultralytics-2019");
+				bad_usage("-m: want some of "
+					  "coco,voc07,voc10,darknet,ultralytics,ultralytics-2019");
 			break;
 		case 'n': c->names = optarg; break;
 		case 'O':
@@ -170,7 +176,10 @@ parse(struct cmd *c, int argc, char **argv)
 static enum eval_soft
 soft(const char *word)
 {
-	return *word == 'o' ? EV_ORIGINAL : *word == 'd' ? EV_IGNORE : *word == 'r' ? EV_REMOVE : EV_TRUTH;
+	return *word == 'o'   ? EV_ORIGINAL
+	       : *word == 'd' ? EV_IGNORE
+	       : *word == 'r' ? EV_REMOVE
+			      : EV_TRUTH;
 }
 
 static void
@@ -207,8 +216,9 @@ check(struct cmd *c)
 	if (strcmp(s, "-inf") && num_real(s, -1e300, 1e300, &c->min_score))
 		bad_usage("-O score: want a number");
 	if (o->pycocotools)
-		warn("-O compat=pycocotools: truths with id 0 stay unmatched, AP is -1 unless maxDets end at "
-		    "100");
+		warn("-O compat=pycocotools: truths with id 0 stay unmatched, AP is -1 unless "
+		     "maxDets end at "
+		     "100");
 }
 
 /* ---- reading ---- */
@@ -243,11 +253,11 @@ tell_unknown(struct side_run *r, struct err *e)
 	for (int k = 0; k < 5 && (size_t)k < s->unknown.n; k++)
 		for (size_t i = 0; i < s->unknown.cap; i++)
 			if (s->unknown.key[i] && s->unknown.value[i] == k && n < sizeof list - 1)
-				n += (size_t)snprintf(list + n, sizeof list - n, "%s%.60s", k ? ", " : "",
-				    s->unknown.key[i]);
+				n += (size_t)snprintf(list + n, sizeof list - n, "%s%.60s",
+				    k ? ", " : "", s->unknown.key[i]);
 	if (s->bad_images) {
-		err_set(e, "%zu detections of %zu pictures that are not in the truth: %s%s", s->bad_images,
-		    s->unknown.n, list, s->unknown.n > 5 ? ", ..." : "");
+		err_set(e, "%zu detections of %zu pictures that are not in the truth: %s%s",
+		    s->bad_images, s->unknown.n, list, s->unknown.n > 5 ? ", ..." : "");
 		if (!w || !strcmp(w, "error"))
 			return -1;
 		warn("%s; left out", e->msg);
@@ -259,10 +269,11 @@ tell_unknown(struct side_run *r, struct err *e)
 				char num[32];
 
 				snprintf(num, sizeof num, "%lld", (long long)s->side[i].cls);
-				n += (size_t)snprintf(list + n, sizeof list - n, "%s%.60s", k++ ? ", " : "",
-				    s->side[i].name ? s->side[i].name : num);
+				n += (size_t)snprintf(list + n, sizeof list - n, "%s%.60s",
+				    k++ ? ", " : "", s->side[i].name ? s->side[i].name : num);
 			}
-		err_set(e, "%zu detections of classes that are not in the truth: %s", s->bad_classes, list);
+		err_set(e, "%zu detections of classes that are not in the truth: %s",
+		    s->bad_classes, list);
 		if (w && !strcmp(w, "error"))
 			return -1;
 		warn("%s; left out", e->msg);
@@ -279,8 +290,10 @@ tell_classes(const struct side_run *r)
 		return;
 	warn("class names differ; classes are matched by position:");
 	for (int i = 0; i < s->nside; i++)
-		warn("  %lld %s = %s", (long long)s->side[i].cls, s->side[i].name ? s->side[i].name : "-",
-		    r->truth->class_name[s->side[i].to] ? r->truth->class_name[s->side[i].to] : "-");
+		warn("  %lld %s = %s", (long long)s->side[i].cls,
+		    s->side[i].name ? s->side[i].name : "-",
+		    r->truth->class_name[s->side[i].to] ? r->truth->class_name[s->side[i].to]
+							: "-");
 }
 
 /* Classes that only one side has. */
@@ -288,7 +301,8 @@ static void
 tell_absent(const struct side_run *r)
 {
 	struct eval *e = r->ev;
-	long *truths = (long *)xcalloc((size_t)e->nclass + 1, sizeof *truths), nt = 0, nd = 0, fp = 0;
+	long *truths = (long *)xcalloc((size_t)e->nclass + 1, sizeof *truths), nt = 0, nd = 0,
+	     fp = 0;
 
 	eval_finish(e);
 	for (size_t i = 0; i < e->nt; i++)
@@ -303,7 +317,8 @@ tell_absent(const struct side_run *r)
 	if (nt && !quiet)
 		warn("%ld classes of the truth were never detected", nt);
 	if (nd && !quiet)
-		warn("%ld classes have detections (%ld) and no truth; means leave them out", nd, fp);
+		warn(
+		    "%ld classes have detections (%ld) and no truth; means leave them out", nd, fp);
 	free(truths);
 }
 
@@ -329,17 +344,20 @@ read_side(struct side_run *r, char *const *path, int n, char **names, int nnames
 	if (s->dup_images) {
 		const struct eval_pic *p = r->truth->pic + s->dup_first;
 
-		err_set(e, "%zu pictures have the same detections twice, first %s (a distributed run that "
-		    "pads?)", s->dup_images, p->name ? p->name : "");
+		err_set(e,
+		    "%zu pictures have the same detections twice, first %s (a distributed run that "
+		    "pads?)",
+		    s->dup_images, p->name ? p->name : "");
 		if (s->dup == 2)
 			return -1;
-		warn("%s%s", e->msg, s->dup ? "; the first of each is used" : "; -O dup=first leaves one");
+		warn("%s%s", e->msg,
+		    s->dup ? "; the first of each is used" : "; -O dup=first leaves one");
 	}
 	tell_classes(r);
 	tell_absent(r);
 	if (!quiet)
-		warn("%d pictures, %zu truths, %zu detections%s", r->truth->n, r->truth->nbox, s->total,
-		    s->low ? " (some under -O score)" : "");
+		warn("%d pictures, %zu truths, %zu detections%s", r->truth->n, r->truth->nbox,
+		    s->total, s->low ? " (some under -O score)" : "");
 	return 0;
 }
 
@@ -402,8 +420,9 @@ write_all(struct side_run *r, struct side_run *base, struct err *e)
 	if (settings_int(&r->c->set, "errors"))
 		eval_errors_print(o.f, r->ev, r->truth, r->errors, r->c->per_class);
 	if (base->ev)
-		eval_compare(o.f, r->ev, base->ev, r->truth, (int)settings_int(&r->c->set, "bootstrap"),
-		    settings_num(&r->c->set, "level"), (uint64_t)r->c->seed);
+		eval_compare(o.f, r->ev, base->ev, r->truth,
+		    (int)settings_int(&r->c->set, "bootstrap"), settings_num(&r->c->set, "level"),
+		    (uint64_t)r->c->seed);
 	return out_commit(&o, e) || write_table(r, "pr", eval_write_pr, e) ||
 	    write_table(r, "conf", eval_write_conf, e) ||
 	    write_table(r, "confusion", eval_write_confusion, e) ||

@@ -1208,7 +1208,10 @@ int eval_rule_of(const struct eval *, int word);
 extern const char *const eval_rule_name[EV_RULES];
 struct eval_row { const char *rule; char metric[20]; double value; };
 #define EVAL_ROWS 160
-/* The numbers of the whole set, undefined = -1.  weight: times each picture counts, or NULL. */
+/* In process (yolo-train): eval_open with eval_defaults, eval_add for the pictures of each batch,
+ * key = id of the picture where all have ids of their own, else its number; the first 16 rows of
+ * eval_total are then COCO's twelve and P R F1 thr, as the program prints them.
+ * The numbers of the whole set, undefined = -1.  weight: times each picture counts, or NULL. */
 int eval_total(struct eval *, const uint32_t *weight, struct eval_row *);
 int eval_class(struct eval *, int cls, struct eval_row *);	/* the same of one class */
 double eval_get(const struct eval_row *, int n, const char *rule, const char *metric);	/* or -1 */

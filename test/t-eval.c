@@ -72,9 +72,10 @@ make(struct setup *w)
 		for (int k = 0; k < w->nd[i]; k++) {
 			const struct box *b = w->nb[i] && rnd(3) ? &w->b[i][rnd(w->nb[i])] : NULL;
 
-			w->d[i][k] = (struct eval_det){ rnd(6) / 5.0, b ? b->x + 2 * rnd(3) : 4 * rnd(4), b ? b->y :
-			    4 * rnd(3), b ? b->w + 2 * rnd(2) : side(), b ? b->h : side(), i,
-			    b && rnd(5) ? b->cls : rnd(w->nc) };
+			w->d[i][k] =
+			    (struct eval_det){ rnd(6) / 5.0, b ? b->x + 2 * rnd(3) : 4 * rnd(4),
+				    b ? b->y : 4 * rnd(3), b ? b->w + 2 * rnd(2) : side(),
+				    b ? b->h : side(), i, b && rnd(5) ? b->cls : rnd(w->nc) };
 		}
 	}
 }
@@ -219,7 +220,8 @@ coco_mean(const struct setup *w, const double *area, int maxdet, int t0, int t1,
 static void
 coco_twelve(const struct setup *w, double *v)
 {
-	static const double area[4][2] = { { 0, 1e10 }, { 0, 1024 }, { 1024, 9216 }, { 9216, 1e10 } };
+	static const double area[4][2] = { { 0, 1e10 }, { 0, 1024 }, { 1024, 9216 },
+		{ 9216, 1e10 } };
 	static const int md[3] = { 1, 3, 100 };
 
 	v[0] = coco_mean(w, area[0], 100, 0, 10, 0);
@@ -297,12 +299,15 @@ voc_map(const struct setup *w)
 				const struct box *t = &w->b[i][b];
 				const struct eval_det *d = &w->d[i][r[k].k];
 				double x = fmin(d->x + d->w, t->x + t->w) - fmax(d->x, t->x) + 1;
-				double y = fmin(d->y + d->h, t->y + t->h) - fmax(d->y, t->y) + 1, v = 0;
+				double y = fmin(d->y + d->h, t->y + t->h) - fmax(d->y, t->y) + 1,
+				       v = 0;
 
 				if (t->cls != c)
 					continue;
 				if (x > 0 && y > 0)
-					v = x * y / ((d->w + 1) * (d->h + 1) + (t->w + 1) * (t->h + 1) - x * y);
+					v = x * y /
+					    ((d->w + 1) * (d->h + 1) + (t->w + 1) * (t->h + 1) -
+						x * y);
 				if (v > best) {
 					best = v;
 					g = b;
@@ -343,12 +348,14 @@ darknet_map(const struct setup *w)
 			for (int b = 0; b < w->nb[i]; b++) {
 				double v = iou(&w->d[i][r[k].k], &w->b[i][b], 0);
 
-				if (w->b[i][b].cls == c && !w->b[i][b].flags && v > 0.5 && v > best) {
+				if (w->b[i][b].cls == c && !w->b[i][b].flags && v > 0.5 &&
+				    v > best) {
 					best = v;
 					g = b;
 				}
 			}
-			e[k] = (struct entry){ r[k].score, g >= 0 && !used[i][g], !(g >= 0 && !used[i][g]) };
+			e[k] = (struct entry){ r[k].score, g >= 0 && !used[i][g],
+				!(g >= 0 && !used[i][g]) };
 			if (g >= 0)
 				used[i][g] = 1;
 		}
@@ -379,7 +386,8 @@ ultra_image(const struct setup *w, int i, double thr, int *right)
 			if (w->b[i][t].cls == w->d[i][d].cls && !w->b[i][t].flags && v >= thr)
 				p[n++] = (struct couple){ v, t, d, 0 };
 		}
-	for (int d = 0; d < w->nd[i]; d++) {		/* one pair for a detection: largest IoU, later truth */
+	for (int d = 0; d < w->nd[i];
+	     d++) { /* one pair for a detection: largest IoU, later truth */
 		m = -1;
 		for (int k = 0; k < n; k++)
 			if (p[k].d == d && (m < 0 || p[k].v >= p[m].v))
@@ -454,7 +462,8 @@ ultra_map(const struct setup *w)
 
 	for (int c = 0; c < w->nc; c++)
 		for (int t = 0; t < 10; t++) {
-			double ap = ultra_ap(w, c, t == 9 ? 0.95 : 0.5 + t * ((0.95 - 0.5) / 9), &npos);
+			double ap =
+			    ultra_ap(w, c, t == 9 ? 0.95 : 0.5 + t * ((0.95 - 0.5) / 9), &npos);
 
 			if (npos) {
 				sum += ap;
@@ -479,7 +488,7 @@ score(const struct setup *w, int threads, struct eval_row *row)
 	o.maxdet[1] = 3;
 	o.threads = threads;
 	e = eval_open(&o, w->nc);
-	for (int i = w->ni - 1; i >= 0; i--) {		/* the wrong way round: keys give the order */
+	for (int i = w->ni - 1; i >= 0; i--) { /* the wrong way round: keys give the order */
 		im[0] = (struct eval_image){ i, w->b[i], w->d[i], w->nb[i], w->nd[i] };
 		eval_add(e, im, 1);
 	}
@@ -500,8 +509,8 @@ same(double got, double want, const char *what, int set)
 static void
 second_opinion(int sets)
 {
-	static const char *const name[12] = { "AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR3",
-		"AR100", "ARs", "ARm", "ARl" };
+	static const char *const name[12] = { "AP", "AP50", "AP75", "APs", "APm", "APl", "AR1",
+		"AR3", "AR100", "ARs", "ARm", "ARl" };
 	static struct setup w;
 	int good[4] = { 1, 1, 1, 1 };
 
@@ -517,7 +526,8 @@ second_opinion(int sets)
 			good[0] &= same(eval_get(row, n, "coco", name[k]), v[k], name[k], s);
 		good[1] &= same(eval_get(row, n, "voc10", "mAP"), voc_map(&w), "voc10", s);
 		good[2] &= same(eval_get(row, n, "darknet", "mAP"), darknet_map(&w), "darknet", s);
-		good[3] &= same(eval_get(row, n, "ultralytics", "mAP"), ultra_map(&w), "ultralytics", s);
+		good[3] &=
+		    same(eval_get(row, n, "ultralytics", "mAP"), ultra_map(&w), "ultralytics", s);
 	}
 	ok(good[0], "COCO's twelve on random sets");
 	ok(good[1], "VOC's area on random sets");
@@ -547,7 +557,8 @@ by_hand_2019(void)
 	w.d[0][1] = (struct eval_det){ .8, 50, 0, 10, 10, 0, 0 };
 	w.d[0][2] = (struct eval_det){ .7, 100, 0, 10, 10, 0, 0 };
 	n = score(&w, 1, row);
-	ok(same(eval_get(row, n, "ultralytics-2019", "mAP"), want, "2019 AP", 0), "2019's AP by hand");
+	ok(same(eval_get(row, n, "ultralytics-2019", "mAP"), want, "2019 AP", 0),
+	    "2019's AP by hand");
 	ok(same(eval_get(row, n, "ultralytics-2019", "P"), 2 / 3., "2019 P", 0) &&
 	    same(eval_get(row, n, "ultralytics-2019", "R"), 2 / 3., "2019 R", 0),
 	    "2019's P and R are the ends of the curve");

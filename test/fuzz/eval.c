@@ -3,7 +3,9 @@
  *
  * Every metric that comes out must be -1 or lie in 0..1.
  *
- * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite evalscan evalread evaltext evalname evaltruth evalother evalmap evalrule evalsort evalcurve evalap evalrows */
+ * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml labelvoc
+ * labelcoco cocoparse shard shardcodec shardstream shardwrite evalscan evalread evaltext evalname
+ * evaltruth evalother evalmap evalrule evalsort evalcurve evalap evalrows */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +15,12 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *, size_t);
 
-static const char plain[] = "{\"images\":[{\"id\":1,\"file_name\":\"a.jpg\",\"width\":64,\"height\":64},"
-    "{\"id\":2,\"file_name\":\"b.jpg\"}],\"categories\":[{\"id\":1,\"name\":\"c\"},{\"id\":2,\"name\":"
-    "\"d\"}],\"annotations\":[{\"id\":1,\"image_id\":1,\"category_id\":1,\"bbox\":[1,1,9,9],\"iscrowd\":0},"
+static const char plain[] =
+    "{\"images\":[{\"id\":1,\"file_name\":\"a.jpg\",\"width\":64,\"height\":64},"
+    "{\"id\":2,\"file_name\":\"b.jpg\"}],\"categories\":[{\"id\":1,\"name\":\"c\"},{\"id\":2,"
+    "\"name\":"
+    "\"d\"}],\"annotations\":[{\"id\":1,\"image_id\":1,\"category_id\":1,\"bbox\":[1,1,9,9],"
+    "\"iscrowd\":0},"
     "{\"id\":2,\"image_id\":1,\"category_id\":1,\"bbox\":[5,5,9,9],\"iscrowd\":1}]}";
 
 struct heap { const struct eval_truth *t; struct eval_det *d; size_t n, cap; };
