@@ -128,6 +128,11 @@ settle_classes(struct eval_set *s, struct err *e)
 		if (!d->name && d->kind == EVAL_BY_INDEX && d->to >= t->nclass)
 			return err_set(e, "class %lld of the detections: the truth has %d classes",
 			    (long long)d->cls, t->nclass);
+		if (d->kind == EVAL_BY_ID && !t->ids && (d->to < 0 || d->to >= t->nclass) &&
+		    s->skip_unknown >= 0)
+			return err_set(e, "category_id %lld of the detections: the truth has no ids, so they "
+			    "would be 1..%d: want a truth with ids, or -O unknown=skip",
+			    (long long)d->cls, t->nclass);
 		if (d->to >= t->nclass)
 			d->to = -1;
 	}

@@ -179,4 +179,32 @@ for my $i (0 .. 11) {
 my ($o4) = run('-q', '-t', "$tmp/gts", "$tmp/txt");
 my ($o5) = run('-q', '-O', 'crowd=truth', '-t', $gt, $array);
 is($o4, $o5, 'a truth of txt files');
+fails('COCO ids against a truth without ids', qr/category_id 7 .* would be 1\.\.3/, '-t', "$tmp/gts", $array);
+
+# truths that labels.c and shards bring
+SKIP: {
+	my $cc = '../shared/data/datasets/coco-cc';
+	skip 'no ../shared', 2 unless -d $cc;
+	skip 'no yolo-prep', 2 unless -x './yolo-prep';
+	my @dets = ('-O', 'unknown=skip', '../shared/data/eval/coco-cc-yolofastest/dets-yolo-fastest-1.1.json');
+	my ($j) = run('-q', '-C', '-t', "$cc/instances_val2017_cc.json", @dets);
+	is(system("./yolo-prep -q -o $tmp/cc.shard $cc/instances_val2017_cc.json:$cc/images/val2017 2>$tmp/stderr"), 0,
+	    'packed');
+	my ($s) = run('-q', '-C', '-t', "$tmp/cc.shard", @dets);
+	is($s, $j, 'a shard is as good as its json');
+}
+SKIP: {
+	my $b = '../shared/data/datasets/bccd';
+	skip 'no ../shared', 1 unless -d $b;
+	open my $f, '<', glob("$b/Annotations/*00000.xml") or die;
+	my $xml = do { local $/; <$f> };
+	my ($name) = $xml =~ m{<filename>([^<.]+)};
+	my @o = map { my $t = $_; my ($n) = $t =~ m{<name>(\w+)}; [$n, map { $t =~ m{<$_>(\d+)}; $1 } qw(xmin ymin xmax ymax)] } $xml =~ m{<object>(.*?)</object>}gs;
+	my %by;
+	push @{ $by{$_->[0]} }, $_ for @o;
+	mkdir "$tmp/voc";
+	spew("voc/comp4_det_x_$_.txt", map { "BloodImage_00000 0.5 @$_[1 .. 4]\n" } @{ $by{$_} }) for keys %by;
+	my ($v, $rc, $err) = run('-q', '-m', 'voc10', '-t', "$b/Annotations/BloodImage_00000.xml", "$tmp/voc");
+	like($v, qr/^voc10\t-\tmAP\t1(\.0+)?$/m, 'VOC xml against its own boxes') or diag($err);
+}
 done_testing();
