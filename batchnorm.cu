@@ -14,22 +14,18 @@
 #define EPS 1e-5f
 enum { STRIP = 1 << 14 };	/* numbers in a strip, about: they fit a core's cache */
 
-/* A loop with the commonest activations as constants, so that the compiler sees no switch. */
+/* A loop once for each activation, a constant in it: so that the compiler sees no switch. */
+#define ONE_ACT(a, value, ...) \
+	if ((a) == (value)) { \
+		const enum act act = (value); \
+		__VA_ARGS__ \
+	}
 #define BY_ACT(a, ...) do { \
-	if ((a) == ACT_LEAKY) { \
-		const enum act act = ACT_LEAKY; \
-		__VA_ARGS__ \
-	} else if ((a) == ACT_LINEAR) { \
-		const enum act act = ACT_LINEAR; \
-		__VA_ARGS__ \
-	} else { \
-		const enum act act = (a); \
-		__VA_ARGS__ \
-	} \
+	ONE_ACT(a, ACT_LINEAR, __VA_ARGS__) else ONE_ACT(a, ACT_LEAKY, __VA_ARGS__) \
+	else ONE_ACT(a, ACT_RELU, __VA_ARGS__) else ONE_ACT(a, ACT_MISH, __VA_ARGS__) \
+	else ONE_ACT(a, ACT_SWISH, __VA_ARGS__) else ONE_ACT(a, ACT_LOGISTIC, __VA_ARGS__) \
 	} while (0)
 
-/* Enough rows that a strip is worth a task, few enough that a float sum over them stays exact to
- * a few units: the strips' own sums are added in double. */
 static int
 strip_rows(int c)
 {

@@ -1,42 +1,65 @@
 /* convdirect.cu -- depthwise convolution: one channel per group, without columns or GEMM.
  *
  * Filter f (of k) reads channel f / m, m = k / c.  All loops run over channels with unit stride;
- * the taps are steps of a FOLD.  wgrad sums strips of output rows, then adds the strips in order. */
+ * the taps are steps of a FOLD.  wgrad sums strips of output rows, then adds the strips in order.
+ * What is outside is read at a place that exists and then dropped: tests made with & rather than
+ * && leave the compiler one straight loop over channels. */
 #include "yolo.h"
 #include "dev.h"
 
 enum { STRIP = 256 };		/* output pixels whose share of dW is one partial sum */
 
+/* The loop again with m = 1 known, which nearly all have: no division in it, and no loop. */
+#define BY_TIMES(m, ...) do { \
+	if ((m) == 1) { \
+		enum { M = 1 }; \
+		__VA_ARGS__ \
+	} else { \
+		const int M = (m); \
+		__VA_ARGS__ \
+	} \
+	} while (0)
+
 /* y[o][f] = sum over taps of x[pixel][f / m] * w[tap][f] */
 KERNEL
 dw_forward_k(struct conv_shape s, int m, const float *x, const float *w, float *y)
 {
-	FOLD (o, s.n * s.oh * s.ow, t, 0, s.size * s.size, f, s.k) {
+	BY_TIMES(m, FOLD (o, s.n * s.oh * s.ow, t, 0, s.size * s.size, f, s.k) {
 		int b = o / (s.oh * s.ow), iy = o / s.ow % s.oh * s.stride_y - s.pad + t / s.size * s.dilation;
 		int ix = o % s.ow * s.stride_x - s.pad + t % s.size * s.dilation;
-		int in = iy >= 0 && iy < s.h && ix >= 0 && ix < s.w;
-		float v = in ? x[((b * s.h + iy) * s.w + ix) * s.c + f / m] * w[t * s.k + f] : 0;
+		int in = (iy >= 0) & (iy < s.h) & (ix >= 0) & (ix < s.w);
+		const float *from = x + (in ? ((b * s.h + iy) * s.w + ix) * s.c : 0);
+		float v = from[f / M] * w[t * s.k + f];
 
+		v = in ? v : 0;
 		y[o * s.k + f] = t ? y[o * s.k + f] + v : v;
-	}
+	});
+}
+
+DEVICE float
+dot(const float *a, const float *b, int n)
+{
+	float v = 0;
+
+	for (int i = 0; i < n; i++)
+		v += a[i] * b[i];
+	return v;
 }
 
 KERNEL
 dw_dgrad_k(struct conv_shape s, int m, const float *dy, const float *w, int add, float *dx)
 {
-	FOLD (i, s.n * s.h * s.w, t, 0, s.size * s.size, c, s.c) {
+	BY_TIMES(m, FOLD (i, s.n * s.h * s.w, t, 0, s.size * s.size, c, s.c) {
 		int b = i / (s.h * s.w), ty = i / s.w % s.h + s.pad - t / s.size * s.dilation;
 		int tx = i % s.w + s.pad - t % s.size * s.dilation, oy = ty / s.stride_y, ox = tx / s.stride_x;
-		int in = ty >= 0 && tx >= 0 && ty % s.stride_y == 0 && tx % s.stride_x == 0 && oy < s.oh &&
-		    ox < s.ow;
-		const float *from = dy + ((b * s.oh + oy) * s.ow + ox) * s.k + c * m;
-		float v = 0;
+		int in = (ty >= 0) & (tx >= 0) & (ty % s.stride_y == 0) & (tx % s.stride_x == 0) &
+		    (oy < s.oh) & (ox < s.ow);
+		const float *from = dy + (in ? ((b * s.oh + oy) * s.ow + ox) * s.k : 0);
+		float v = M == 1 ? from[c] * w[t * s.k + c] : dot(from + c * M, w + t * s.k + c * M, M);
 
-		if (in)
-			for (int j = 0; j < m; j++)
-				v += from[j] * w[t * s.k + c * m + j];
+		v = in ? v : 0;
 		dx[i * s.c + c] = t || add ? dx[i * s.c + c] + v : v;
-	}
+	});
 }
 
 /* part[strip][tap][f] */
@@ -45,15 +68,17 @@ dw_wgrad_k(struct conv_shape s, int m, int strips, const float *x, const float *
 {
 	int pixels = s.n * s.oh * s.ow, taps = s.size * s.size;
 
-	FOLD (q, strips * taps, o, q / taps * STRIP, q / taps * STRIP + STRIP, f, s.k) {
+	BY_TIMES(m, FOLD (q, strips * taps, o, q / taps * STRIP, q / taps * STRIP + STRIP, f, s.k) {
 		int t = q % taps, b = o / (s.oh * s.ow);
 		int iy = o / s.ow % s.oh * s.stride_y - s.pad + t / s.size * s.dilation;
 		int ix = o % s.ow * s.stride_x - s.pad + t % s.size * s.dilation;
-		int in = o < pixels && iy >= 0 && iy < s.h && ix >= 0 && ix < s.w;
-		float v = in ? x[((b * s.h + iy) * s.w + ix) * s.c + f / m] * dy[o * s.k + f] : 0;
+		int in = (o < pixels) & (iy >= 0) & (iy < s.h) & (ix >= 0) & (ix < s.w);
+		const float *from = x + (in ? ((b * s.h + iy) * s.w + ix) * s.c : 0);
+		float v = from[f / M] * dy[(in ? o : 0) * s.k + f];
 
+		v = in ? v : 0;
 		part[q * s.k + f] = o % STRIP ? part[q * s.k + f] + v : v;
-	}
+	});
 }
 
 KERNEL

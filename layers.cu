@@ -176,12 +176,19 @@ accumulate(struct dev *d, int n, const float *src, float *dst, int add)
 	RUN(d, accumulate_k, n, n, src, dst, add);
 }
 
+/* Each activation a loop of its own, without a switch inside. */
 KERNEL
 activate_k(int n, enum act a, const float *u, float *z)
 {
 	if (a == ACT_LEAKY)
 		EACH (i, n)
 			z[i] = fn_act(ACT_LEAKY, u[i]);
+	else if (a == ACT_MISH)
+		EACH (i, n)
+			z[i] = fn_act(ACT_MISH, u[i]);
+	else if (a == ACT_SWISH)
+		EACH (i, n)
+			z[i] = fn_act(ACT_SWISH, u[i]);
 	else
 		EACH (i, n)
 			z[i] = fn_act(a, u[i]);
@@ -193,6 +200,12 @@ activate_back_k(int n, enum act a, const float *u, const float *dz, float *du, i
 	if (a == ACT_LEAKY)
 		EACH (i, n)
 			du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(ACT_LEAKY, u[i]);
+	else if (a == ACT_MISH)
+		EACH (i, n)
+			du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(ACT_MISH, u[i]);
+	else if (a == ACT_SWISH)
+		EACH (i, n)
+			du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(ACT_SWISH, u[i]);
 	else
 		EACH (i, n)
 			du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(a, u[i]);
@@ -407,32 +420,39 @@ avgpool_back(struct dev *d, int n, int hw, int c, const float *dy, float *dx, in
 }
 
 /* Element first + i is kept where its own draw says so: the same mask forward and back, in any
- * split of the batch. */
+ * split of the batch.  A draw makes four words. */
 KERNEL
 dropout_k(int n, float p, uint64_t key, uint64_t first, const float *x, float *y, int add)
 {
-	EACH (i, n) {
-		uint64_t at = first + (uint64_t)i;
-		uint32_t word[4];
-		float v;
+	int before = (int)(first % 4);
 
-		fn_philox(key, 0, at / 4, word);
-		v = fn_unit(word[at % 4]) < p ? 0 : x[i] / (1 - p);
-		y[i] = add ? y[i] + v : v;
+	EACH (q, (n + before + 3) / 4) {
+		uint32_t word[4];
+
+		fn_philox(key, 0, first / 4 + (uint64_t)q, word);
+		for (int j = 0; j < 4; j++) {
+			int i = 4 * q + j - before;
+			float v;
+
+			if (i < 0 || i >= n)
+				continue;
+			v = fn_unit(word[j]) < p ? 0 : x[i] / (1 - p);
+			y[i] = add ? y[i] + v : v;
+		}
 	}
 }
 
 static void
 dropout(struct dev *d, int n, float p, uint64_t key, uint64_t first, const float *x, float *y)
 {
-	RUN(d, dropout_k, n, n, p, key, first, x, y, 0);
+	RUN(d, dropout_k, n / 4 + 2, n, p, key, first, x, y, 0);
 }
 
 static void
 dropout_back(struct dev *d, int n, float p, uint64_t key, uint64_t first, const float *dy, float *dx,
     int add)
 {
-	RUN(d, dropout_k, n, n, p, key, first, dy, dx, add);
+	RUN(d, dropout_k, n / 4 + 2, n, p, key, first, dy, dx, add);
 }
 
 /* ---- heads ------------------------------------------------------------------------------------ */
@@ -462,7 +482,7 @@ region_k(int rows, int anchors, int classes, int softmax, const float *x, float 
 		for (int i = 6; softmax && i < 5 + classes; i++)
 			most = u[i] > most ? u[i] : most;
 		for (int i = 5; i < 5 + classes; i++) {
-			v[i] = softmax ? expf(u[i] - most) : fn_logistic(u[i]);
+			v[i] = softmax ? fn_exp(u[i] - most) : fn_logistic(u[i]);
 			sum += v[i];
 		}
 		for (int i = 5; softmax && i < 5 + classes; i++)

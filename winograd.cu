@@ -30,7 +30,7 @@ wino_in_k(struct tiles s, const float *x, int t0, int nt, float *v)
 
 		for (int y = 0; y < 4; y++)
 			for (int k = 0; k < 4; k++) {
-				int in = y0 + y >= 0 && y0 + y < s.h && x0 + k >= 0 && x0 + k < s.w;
+				int in = (y0 + y >= 0) & (y0 + y < s.h) & (x0 + k >= 0) & (x0 + k < s.w);
 				float z = x[((b * s.h + (in ? y0 + y : 0)) * s.w + (in ? x0 + k : 0)) * s.c + i];
 
 				d[y][k] = in ? z : 0;
@@ -59,7 +59,7 @@ wino_out_k(struct tiles s, const float *m, int t0, int nt, int add, float *y)
 	EACH2 (t, nt, i, s.c) {
 		int b = (t0 + t) / (s.th * s.tw), oy = (t0 + t) / s.tw % s.th * 2, ox = (t0 + t) % s.tw * 2;
 		int at = ((b * s.h + oy) * s.w + ox) * s.c + i, right = ox + 1 < s.w ? s.c : 0;
-		int down = oy + 1 < s.h ? s.w * s.c : 0, both = right && down ? right + down : 0;
+		int down = oy + 1 < s.h ? s.w * s.c : 0, both = (right > 0) & (down > 0) ? right + down : 0;
 		float r[2][4], o[4];
 
 		for (int k = 0; k < 4; k++) {
@@ -99,7 +99,7 @@ wino_grad_k(struct tiles s, const float *dy, int t0, int nt, float *v)
 
 		q = right ? q : 0;
 		u = down ? u : 0;
-		z = right && down ? z : 0;
+		z = (right > 0) & (down > 0) ? z : 0;
 		r[0][0] = p;
 		r[0][1] = q;
 		r[1][0] = p + u;
