@@ -54,6 +54,9 @@ trainer_heads(struct loss *s, const struct cfg *c, struct err *e)
 		for (int k = 0; k < d->nmask; k++)
 			s->head[i].mask[k] = d->mask[k];
 		s->head[i].yolo = d;
+		s->head[i].region = l->type == L_REGION;
+		if (s->head[i].region && s->kind != LOSS_DARKNET)
+			return err_set(e, "%s:%d: a [region] layer trains with -L darknet only", c->path, l->line);
 		s->balance[i] = balance(s->in_w / l->w);
 	}
 	return 0;
@@ -199,6 +202,20 @@ reduce_bucket(void *arg, size_t off, size_t n)
 		r->lost = r->t->sync->ops->start(r->t->sync, r->t->net->grad + off, n) != 0;
 }
 
+/* What of the loss depends on this batch's size: input and grids. */
+static void
+set_sizes(struct trainer *t, const struct batch *b)
+{
+	struct loss *s = &t->opt.loss;
+
+	s->in_w = b->w;
+	s->in_h = b->h;
+	for (int h = 0; h < s->nhead; h++) {
+		s->head[h].w = t->net->cfg->l[t->net->head[h]].w;
+		s->head[h].h = t->net->cfg->l[t->net->head[h]].h;
+	}
+}
+
 /* Gradients of one part, added to the net's; its loss terms to term. */
 static int
 run_part(struct trainer *t, const struct batch *b, int from, int to, double gain,
@@ -213,11 +230,7 @@ run_part(struct trainer *t, const struct batch *b, int from, int to, double gain
 	net_forward(net, b->x + (size_t)from * (size_t)b->h * (size_t)b->w * (size_t)net->cfg->l[0].in_c,
 	    to - from, (int)s->images, (uint64_t)(b->t0 + from));
 	s->n = to - from;
-	s->in_w = b->w;
-	s->in_h = b->h;
 	for (int h = 0; h < s->nhead; h++) {
-		s->head[h].w = net->cfg->l[net->head[h]].w;
-		s->head[h].h = net->cfg->l[net->head[h]].h;
 		s->head[h].raw = net_head_raw(net, h);
 		s->head[h].grad = net_head_grad(net, h);
 	}
@@ -231,13 +244,11 @@ run_part(struct trainer *t, const struct batch *b, int from, int to, double gain
 static void
 sum_terms(const struct loss *s, double term[][LOSS_TERMS], double gain, struct step_result *r)
 {
-	int wh = s->kind == LOSS_ULTRA2019 || s->kind == LOSS_MULTI;	/* xy and wh apart */
-
 	for (int h = 0; h < s->nhead; h++) {
-		r->loss += gain * term[h][0];
-		r->box += gain * (term[h][1] + (wh ? term[h][2] : 0));
-		r->obj += gain * term[h][3];
-		r->cls += gain * term[h][4];
+		r->loss += gain * term[h][TERM_TOTAL];
+		r->box += gain * (term[h][TERM_BOX] + term[h][TERM_WH]);
+		r->obj += gain * term[h][TERM_OBJ];
+		r->cls += gain * term[h][TERM_CLS];
 	}
 }
 
@@ -287,6 +298,8 @@ trainer_step(struct trainer *t, const struct batch *b, double lr, double lr_bias
 
 	memset(r, 0, sizeof *r);
 	r->images = b->n_global;
+	set_sizes(t, b);
+	t->opt.loss.seen = (double)b->step * b->n_global;	/* whole batches before this one */
 	if (reserve(t, b->ntruth, e) || counts(t, b->truth, b->ntruth, b->n, e))
 		return -1;
 	gain = t->opt.gain > 0 ? t->opt.gain : 1. / b->n_global;
