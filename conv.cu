@@ -43,9 +43,9 @@ gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
 	}
 }
 #else
-/* The same with what does not change taken out of the loops.  One pixel's taps on one image line,
- * copied as a whole where they stand side by side; those of a stem, 3 taps of 3 channels, so often
- * that a copy of known length pays. */
+/* The same with what does not change taken out of the loops: one image line's taps of n pixels of
+ * a grid line, the first tap at ix, copied as a whole where they stand side by side.  Those of a
+ * stem, 3 taps of 3 channels, are so many that a copy of known length pays. */
 DEVICE void
 gather_taps(const struct gather *g, const float *line, int ix, float *to)
 {
@@ -56,10 +56,6 @@ gather_taps(const struct gather *g, const float *line, int ix, float *to)
 
 		a = a > g->nx ? g->nx : a;
 		b = b > g->nx ? g->nx : b < a ? a : b;
-		if (b - a == 3 && g->nx == 3 && g->c == 3) {
-			memcpy(to, line + ix * 3, 9 * sizeof *to);
-			return;
-		}
 		memset(to, 0, (size_t)a * run);
 		memcpy(to + a * g->c, line + (ix + a) * g->c, (size_t)(b - a) * run);
 		memset(to + b * g->c, 0, (size_t)(g->nx - b) * run);
@@ -72,25 +68,33 @@ gather_taps(const struct gather *g, const float *line, int ix, float *to)
 			memcpy(to, line + ix * g->c + g->off, run);
 }
 
+DEVICE void
+gather_line(const struct gather *g, const float *line, int ix, int n, int ld, float *to)
+{
+	int stem = g->c == 3 && g->cg == 3 && g->nx == 3 && g->dx == 1;
+
+	for (int i = 0; i < n; i++, ix += g->sx, to += ld)
+		if (!line)
+			memset(to, 0, (size_t)(g->nx * g->cg) * sizeof *to);
+		else if (stem && ix >= 0 && ix + 3 <= g->w)
+			memcpy(to, line + ix * 3, 9 * sizeof *to);
+		else
+			gather_taps(g, line, ix, to);
+}
+
 KERNEL
 gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
 {
-	int first = r0 / g.gw, wide = g.nx * g.cg;
+	int first = r0 / g.gw;
 
 	EACH (l, (r0 + rows - 1) / g.gw - first + 1) {		/* lines of the grid */
-		int b = (first + l) / g.gh, y = (first + l) % g.gh * g.sy + g.y0, at = (first + l) * g.gw;
+		int b = (first + l) / g.gh, iy = (first + l) % g.gh * g.sy + g.y0, at = (first + l) * g.gw;
 		int from = at < r0 ? r0 : at, end = at + g.gw < r0 + rows ? at + g.gw : r0 + rows;
 
-		for (int r = from; r < end; r++) {
-			float *to = col + (size_t)(r - r0) * ld;
-
-			for (int ky = 0, iy = y; ky < g.ny; ky++, iy += g.dy, to += wide)
-				if (iy < 0 || iy >= g.h)
-					memset(to, 0, (size_t)wide * sizeof *to);
-				else
-					gather_taps(&g, x + (size_t)(b * g.h + iy) * g.w * g.c,
-					    (r - at) * g.sx + g.x0, to);
-		}
+		for (int ky = 0; ky < g.ny; ky++, iy += g.dy)
+			gather_line(&g, iy < 0 || iy >= g.h ? NULL : x + (size_t)(b * g.h + iy) * g.w * g.c,
+			    (from - at) * g.sx + g.x0, end - from, ld,
+			    col + (size_t)(from - r0) * ld + ky * g.nx * g.cg);
 	}
 }
 #endif
