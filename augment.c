@@ -11,7 +11,7 @@
  * mosaic            ours: four pictures round a point, or one; zoom and shift; no canvas, so a
  *                   picture shows as far as it reaches, where the original cuts it at 2s x 2s
  *
- * Mosaic's partners are drawn from the MOSAIC_WINDOW samples before t in the order of the run, so
+ * Mosaic's partners are drawn from the AUG_WINDOW samples before t in the order of the run, so
  * that pictures decoded lately can be used again. */
 #include <assert.h>
 #include <math.h>
@@ -22,7 +22,6 @@
 
 enum { DRAW_JITTER = 1, DRAW_PLACE, DRAW_TONE, DRAW_FLIP, DRAW_SHUFFLE, DRAW_AFFINE, DRAW_MOSAIC,
 	DRAW_PARTNER };		/* purposes */
-enum { MOSAIC_WINDOW = 256 };
 
 struct job {
 	const struct augment *a;
@@ -98,9 +97,9 @@ augment_picks(const struct augment *a, uint64_t seed, long t, long pick[AUG_PICT
 	if (a->kind != AUG_MOSAIC || draw(seed, t, DRAW_MOSAIC, 0) >= a->mosaic)
 		return 1;
 	for (int i = 1; i < AUG_PICTURES; i++) {
-		long back = 1 + (long)(draw(seed, t, DRAW_PARTNER, i) * MOSAIC_WINDOW);
+		long back = 1 + (long)(draw(seed, t, DRAW_PARTNER, i) * AUG_WINDOW);
 
-		pick[i] = t >= MOSAIC_WINDOW ? t - back : t + back;	/* the first have none before */
+		pick[i] = t >= AUG_WINDOW ? t - back : t + back;	/* the first have none before */
 	}
 	return AUG_PICTURES;
 }

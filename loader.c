@@ -44,6 +44,7 @@ struct loader {
 	int depth, stop, held;
 	struct berth *slot;
 	void *ring;
+	struct album *keep;		/* mosaic only */
 	struct worker *worker;
 	int nworker;
 	pthread_mutex_t lock;
@@ -144,10 +145,16 @@ lay_out(const struct loader_opts *o, unsigned char *base, struct berth **ring)
 	return at;
 }
 
+static int
+keeps(const struct loader_opts *o)
+{
+	return !o->in_order && o->aug.kind == AUG_MOSAIC && o->aug.mosaic > 0;
+}
+
 size_t
 loader_bytes(const struct loader_opts *o)
 {
-	return lay_out(o, NULL, NULL);
+	return lay_out(o, NULL, NULL) + (keeps(o) ? LOADER_KEEP : 0);
 }
 
 /* Room for n; the block's own room is left behind when it is too small. */
@@ -171,21 +178,49 @@ truths_free(struct truths *t)
 /* ---- one sample --------------------------------------------------------------------------- */
 
 static int
-decode(struct worker *k, long record, struct sample *s, struct record *r, struct err *e)
+decode(struct worker *k, long record, struct sample *s, struct err *e)
 {
+	struct shard *sh = k->l->shard;
+	struct record r;
 	struct err why;
 
-	s->im.px = NULL;
-	if (shard_read(k->l->shard, record, r, &k->buf, &k->cap, e))
+	if (shard_read(sh, record, &r, &k->buf, &k->cap, e))
 		return -1;
-	if (image_decode(r->bytes, r->nbytes, &s->im, &why))
-		return err_set(e, "%s: record %ld (%s): %s", shard_path(k->l->shard, record), record, r->name, why.msg);
-	if (s->im.w != r->w || s->im.h != r->h)
+	if (image_decode(r.bytes, r.nbytes, &s->im, &why))
+		return err_set(e, "%s: record %ld (%s): %s", shard_path(sh, record), record, r.name, why.msg);
+	if (s->im.w != r.w || s->im.h != r.h)
 		return err_set(e, "%s: record %ld (%s): the picture is %dx%d, its labels are for %dx%d",
-		    shard_path(k->l->shard, record), record, r->name, s->im.w, s->im.h, r->w, r->h);
-	s->box = r->box;
-	s->nbox = r->nbox;
+		    shard_path(sh, record), record, r.name, s->im.w, s->im.h, r.w, r.h);
 	return 0;
+}
+
+/* *kept: the picture is the cache's. */
+static int
+fetch(struct worker *k, long record, struct sample *s, int *kept, struct err *e)
+{
+	struct album *p = k->l->keep;
+	struct record r;
+
+	s->im.px = NULL;
+	*kept = p && album_get(p, record, &s->im);
+	if (!*kept && decode(k, record, s, e))
+		return -1;
+	if (!*kept && p)
+		*kept = album_put(p, record, &s->im);
+	if (shard_labels(k->l->shard, record, &r, e))
+		return -1;
+	s->box = r.box;
+	s->nbox = r.nbox;
+	return 0;
+}
+
+static void
+release(struct worker *k, struct sample *s, long record, int kept)
+{
+	if (kept)
+		album_done(k->l->keep, record);
+	else
+		image_free(&s->im);
 }
 
 static int
@@ -195,17 +230,16 @@ make(struct worker *k, struct berth *s, int i, struct err *e)
 	struct batch *b = &s->batch;
 	long t = b->t0 + i, pick[AUG_PICTURES] = { t };
 	int n = augment_picks(&l->o.aug, l->o.seed, t, pick), bad = 0, boxes = 0, done = 0;
+	int kept[AUG_PICTURES];
 	struct sample in[AUG_PICTURES];
-	struct record r;
 
 	for (; done < n && !bad; done++) {
-		long rec = l->o.in_order ? pick[done] : loader_record(l->o.seed, l->n, pick[done]);
-
-		if (!done)
-			b->record[i] = rec;
-		bad = decode(k, rec, &in[done], &r, e);
-		boxes += bad ? 0 : r.nbox;
+		if (!l->o.in_order)
+			pick[done] = loader_record(l->o.seed, l->n, pick[done]);
+		bad = fetch(k, pick[done], &in[done], &kept[done], e);
+		boxes += bad ? 0 : in[done].nbox;
 	}
+	b->record[i] = pick[0];
 	if (!bad) {
 		k->truth = (struct truth *)xgrow(k->truth, &k->truth_cap, (size_t)boxes + 1,
 		    sizeof *k->truth);
@@ -220,7 +254,7 @@ make(struct worker *k, struct berth *s, int i, struct err *e)
 		    fit_letterbox(in[0].im.w, in[0].im.h, b->w, b->h);
 	}
 	while (done-- > 0)
-		image_free(&in[done].im);
+		release(k, &in[done], pick[done], kept[done]);
 	return bad;
 }
 
@@ -333,8 +367,10 @@ loader_open(struct shard *sh, const struct loader_opts *o, long first, long step
 	l->end = first + steps < batches ? first + steps : batches;
 	l->ticket = l->next = first;
 	l->depth = depth(o);
-	if (posix_memalign(&l->ring, 64, loader_bytes(o)))
-		die(1, "out of memory: %zu bytes for batches of the loader", loader_bytes(o));
+	if (posix_memalign(&l->ring, 64, lay_out(o, NULL, NULL)))
+		die(1, "out of memory: %zu bytes for batches of the loader", lay_out(o, NULL, NULL));
+	if (keeps(o))		/* the window, and what is being made ahead of it */
+		l->keep = album_open(LOADER_KEEP, AUG_WINDOW + l->depth * most(o));
 	lay_out(o, (unsigned char *)l->ring, &l->slot);
 	for (int i = 0; i < l->depth; i++) {
 		l->slot[i].state = EMPTY;
@@ -384,6 +420,7 @@ loader_close(struct loader *l)
 	pthread_cond_destroy(&l->work);
 	pthread_cond_destroy(&l->done);
 	pthread_mutex_destroy(&l->lock);
+	album_close(l->keep);
 	free(l->worker);
 	free(l->ring);
 	free(l);

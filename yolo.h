@@ -545,6 +545,7 @@ struct augment {
 };
 void augment_defaults(struct augment *, enum aug_kind);
 #define AUG_PICTURES 4
+#define AUG_WINDOW 256		/* mosaic's partners are at most so many samples away */
 /* The pictures that sample t is made of, as sample numbers, itself first; how many. */
 int augment_picks(const struct augment *, uint64_t seed, long t, long pick[AUG_PICTURES]);
 struct sample {			/* a decoded picture and its labels, in its pixels */
@@ -578,6 +579,19 @@ struct warp *warp_open(void);	/* buffers, one set per thread */
 void warp_close(struct warp *);
 /* Later pictures cover earlier ones; at most AUG_PICTURES. */
 void warp_draw(struct warp *, const struct canvas *, const struct paste *, int n, float *out);
+
+/* ---- album.c: decoded pictures kept for a while ------------------------------------------- */
+
+struct album;
+/* At most so many bytes and pictures. */
+struct album *album_open(size_t limit, int most);
+void album_close(struct album *);
+/* 1: *im is the kept picture, to be read until album_done; 0: it is not here. */
+int album_get(struct album *, long record, struct image *);
+/* Keep a picture just decoded: 1: kept and being read, *im may have become an equal copy; 0: there
+ * is no room, it stays the caller's. */
+int album_put(struct album *, long record, struct image *);
+void album_done(struct album *, long record);
 
 /* ---- loader.c ----------------------------------------------------------------------------- */
 
@@ -620,9 +634,10 @@ struct loader *loader_open(struct shard *, const struct loader_opts *, long firs
 struct batch *loader_next(struct loader *, struct err *);
 void loader_free(struct loader *, struct batch *);	/* give the slot back */
 void loader_close(struct loader *);	/* at any moment */
-/* The one block that its ring takes.  Each thread's file and decoded pictures, and labels beyond
- * LOADER_TRUTH a picture, come on top. */
+/* The one block that its ring takes and, with mosaic, LOADER_KEEP bytes of decoded pictures at most.
+ * Each thread's file and decoded pictures, and labels beyond LOADER_TRUTH a picture, come on top. */
 #define LOADER_TRUTH 64
+#define LOADER_KEEP ((size_t)256 << 20)
 size_t loader_bytes(const struct loader_opts *);
 /* The record of sample t: a keyed permutation of 0..n-1 for every epoch t / n. */
 long loader_record(uint64_t seed, long n, long t);
