@@ -383,7 +383,7 @@ picture(struct scene *c, const char *dir, uint64_t seed, long i)
 
 		if (h->cls < CLASSES && h->seen && (double)h->seen >= SEEN * (double)h->all)
 			at += (size_t)snprintf(text + at, sizeof text - at, "%d %.6f %.6f %.6f %.6f\n", h->cls,
-			    (h->x0 + h->x1 + 1) / 2 / side, (h->y0 + h->y1 + 1) / 2 / side,
+			    (h->x0 + h->x1 + 1) / 2. / side, (h->y0 + h->y1 + 1) / 2. / side,
 			    (h->x1 - h->x0 + 1) / side, (h->y1 - h->y0 + 1) / side);
 	}
 	snprintf(path, sizeof path, "%s/labels/%06ld.txt", dir, i);
