@@ -2,7 +2,7 @@
  *
  * The set that a fresh checkout trains on: no download, no licence, the same bytes for a seed.  It
  * is made hard where real pictures are: grounds with texture and gradients, fillings with texture,
- * sizes over a range of eight, turned and stretched shapes, some that hide others or leave the
+ * sizes over a range of four, turned and stretched shapes, some that hide others or leave the
  * picture, clutter that is no class, blur, noise and JPEG.
  *
  * A shape is labelled by the pixels of it that can be seen, if these are SEEN of all it has; which
@@ -248,22 +248,23 @@ colour(struct source *s, const struct scene *c, struct shape *h)
 static void
 shape(struct source *s, const struct scene *c, struct shape *h, int cls)
 {
-	float side = (float)c->side, turn = uniform(s, 0, 6.2832);
+	float side = (float)c->side, turn = uniform(s, -.6, .6);	/* a triangle's tip points right, about */
 
 	memset(h, 0, sizeof *h);
 	h->cls = cls;
-	h->r = side / 2 * .08f * powf(.6f / .08f, uniform(s, 0, 1));	/* 8 to 60 % of the side across */
-	h->stretch = uniform(s, .75, 1.3);
-	h->x = uniform(s, .04, .96) * side;
-	h->y = uniform(s, .04, .96) * side;
-	h->cs = cosf(turn);
-	h->sn = sinf(turn);
-	h->pattern = below(s, 2) ? PLAIN : below(s, PATTERNS);
+	h->r = side / 2 * .14f * powf(.6f / .14f, uniform(s, 0, 1));	/* 14 to 60 % of the side across */
+	h->stretch = uniform(s, .85, 1.18);
+	h->x = uniform(s, .1, .9) * side;
+	h->y = uniform(s, .1, .9) * side;
+	h->pattern = below(s, 4) ? PLAIN : below(s, PATTERNS);
 	h->freq = uniform(s, 5, 12);
 	if (cls == BAR) {
 		h->r *= .7f;
 		h->stretch = uniform(s, .3, 2);
+		turn = uniform(s, 0, 6.2832);
 	}
+	h->cs = cosf(turn);
+	h->sn = sinf(turn);
 	colour(s, c, h);
 }
 
@@ -271,7 +272,7 @@ shape(struct source *s, const struct scene *c, struct shape *h, int cls)
 static void
 shapes(struct source *s, struct scene *c)
 {
-	int things = below(s, 20) ? 1 + below(s, 6) : 0, bars = below(s, 5);
+	int things = below(s, 20) ? 1 + below(s, 4) : 0, bars = below(s, 3);
 
 	c->n = things + bars;
 	for (int i = 0; i < c->n; i++)
