@@ -38,7 +38,7 @@ const struct setting train_settings[] = {
 	    "learning rate over time (the cfg's policy, else cosine)" },
 	{ "prior", NULL, "0|1", "start the heads at the odds of finding nothing (1 with ciou)" },
 	{ "resize", "stb", "stb|bilinear|darknet", "how pictures are resized" },
-	{ "rule", NULL, "sgd|adam|adamw", "optimiser (the cfg's adam, else sgd)" },
+	{ "rule", NULL, "sgd|adam|adamw", "optimiser (the cfg's adam, with ciou as adamw; else sgd)" },
 	{ "saturation", NULL, "0..100", "augmentation: factor of saturation (the cfg's saturation)" },
 	{ "save", "0", "int 0..inf", "checkpoint every n steps too, not only at an epoch's end" },
 	{ "scale", NULL, "0..1", "augmentation: half range of zoom (0.5 with mosaic)" },
@@ -86,7 +86,7 @@ make_optimiser(struct recipe *r, const struct settings *s)
 	struct train_opts *t = &r->train;
 	int ciou = t->loss.kind == LOSS_CIOU;
 	const char *rule = settings_given(s, "rule") ? settings_str(s, "rule") :
-	    r->net.adam ? "adam" : "sgd";
+	    r->net.adam ? ciou ? "adamw" : "adam" : "sgd";
 	const char *acc = settings_str(s, "accumulate");
 
 	t->rule = !strcmp(rule, "adam") ? RULE_ADAM : !strcmp(rule, "adamw") ? RULE_ADAMW : RULE_SGD;
