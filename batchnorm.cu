@@ -1,9 +1,9 @@
 /* batchnorm.cu -- batch-norm, bias and activation over rows x c tensors, each pass fused.
  *
  * Column sums are taken in strips of rows whose number depends on c alone, then over the strips in
- * order and in double: they depend on neither threads nor scheduling.  Moments take the sum of a
- * strip, then the squared deviations from its mean while it is in the cache, and are merged with
- * the deviations of the strips' means: a large mean cancels nothing.
+ * a fixed order and in double: they depend on neither threads nor scheduling.  Moments take the sum
+ * of a strip, then the squared deviations from its mean while it is in the cache, and are merged
+ * with the deviations of the strips' means: a large mean cancels nothing.
  *
  * Biased variance m2 / count normalises, eps stands inside the root; du = dz * act'(u) with
  * u = gamma * xhat + beta, computed again from y, so that only y is kept. */
@@ -13,18 +13,6 @@
 
 #define EPS 1e-5f
 enum { STRIP = 1 << 14 };	/* numbers in a strip, about: they fit a core's cache */
-
-/* A loop once for each activation, a constant in it: so that the compiler sees no switch. */
-#define ONE_ACT(a, value, ...) \
-	if ((a) == (value)) { \
-		const enum act act = (value); \
-		__VA_ARGS__ \
-	}
-#define BY_ACT(a, ...) do { \
-	ONE_ACT(a, ACT_LINEAR, __VA_ARGS__) else ONE_ACT(a, ACT_LEAKY, __VA_ARGS__) \
-	else ONE_ACT(a, ACT_RELU, __VA_ARGS__) else ONE_ACT(a, ACT_MISH, __VA_ARGS__) \
-	else ONE_ACT(a, ACT_SWISH, __VA_ARGS__) else ONE_ACT(a, ACT_LOGISTIC, __VA_ARGS__) \
-	} while (0)
 
 static int
 strip_rows(int c)
@@ -69,20 +57,23 @@ KERNEL
 moments_k(int rows, int c, int each, int parts, const float *strip, const float *dev,
     const float *lack, float *mean, float *m2)
 {
-	EACH (i, c) {
+	ROWS (i, c) {
 		double s = 0, q = 0;
 
-		for (int p = 0; p < parts; p++)
+		LANES (p, parts)
 			s += (double)strip[p * c + i] * least(rows - p * each, each) + lack[p * c + i];
-		s /= rows;
-		for (int p = 0; p < parts; p++) {
+		s = row_sum(s) / rows;
+		LANES (p, parts) {
 			double n = least(rows - p * each, each), more = lack[p * c + i] / n;
 			double d = strip[p * c + i] + more - s;
 
 			q += dev[p * c + i] - n * more * more + n * d * d;
 		}
-		mean[i] = (float)s;
-		m2[i] = (float)(q > 0 ? q : 0);
+		q = row_sum(q);
+		LEAD {
+			mean[i] = (float)s;
+			m2[i] = (float)(q < 0 ? 0 : q);
+		}
 	}
 }
 
@@ -94,7 +85,7 @@ moments(struct dev *d, const float *y, int rows, int c, float *mean, float *m2, 
 	float *lack = dev + (size_t)parts * (size_t)c;
 
 	RUN(d, moments_strip_k, parts * c, y, rows, c, each, parts, strip, dev, lack);
-	RUN(d, moments_k, c, rows, c, each, parts, strip, dev, lack, mean, m2);
+	RUNROWS(d, moments_k, c, rows, c, each, parts, strip, dev, lack, mean, m2);
 }
 
 KERNEL
@@ -168,12 +159,14 @@ back_strip_k(const float *y, const float *dz, int rows, int c, int each, int par
 KERNEL
 add_strips_k(const float *part, int parts, int c, int add, float *sum)
 {
-	EACH (i, c) {
-		double s = add ? sum[i] : 0;
+	ROWS (i, c) {
+		double s = 0;
 
-		for (int p = 0; p < parts; p++)
+		LANES (p, parts)
 			s += part[p * c + i];
-		sum[i] = (float)s;
+		s = row_sum(s);
+		LEAD
+			sum[i] = (float)(add ? sum[i] + s : s);
 	}
 }
 
@@ -187,8 +180,8 @@ back_sums(struct dev *d, const float *y, const float *dz, int rows, int c, const
 
 	RUN(d, inv_k, c, m2, count, c, inv);
 	RUN(d, back_strip_k, parts * c, y, dz, rows, c, each, parts, mean, inv, gamma, beta, a, db, dg);
-	RUN(d, add_strips_k, c, db, parts, c, 0, dbeta);
-	RUN(d, add_strips_k, c, dg, parts, c, 0, dgamma);
+	RUNROWS(d, add_strips_k, c, db, parts, c, 0, dbeta);
+	RUNROWS(d, add_strips_k, c, dg, parts, c, 0, dgamma);
 }
 
 KERNEL
@@ -294,7 +287,7 @@ bias_act_back(struct dev *d, const float *u, float *dz, int rows, int c, enum ac
 	float *part = (float *)ws;
 
 	RUN(d, bias_back_k, parts * c, u, dz, rows, c, each, parts, a, part);
-	RUN(d, add_strips_k, c, part, parts, c, 1, dbias);
+	RUNROWS(d, add_strips_k, c, part, parts, c, 1, dbias);
 }
 
 static size_t

@@ -1,511 +1,54 @@
-/* conv.cu -- convolution: the GEMM on gathered columns, and the choice between it and other kinds.
+/* conv.cu -- convolution: which kind does it.
  *
- * Activations are NHWC, so a whole batch is one product, Y[P][k] = col[P][s*s*c] W, and a row of
- * col is made of runs of c numbers as they stand in memory.  One gather makes all columns:
- *	forward	rows are output pixels, taps are looked up in x
- *	dgrad	rows are input pixels, taps are looked up in dY.  With a stride, only some taps meet
- *		an output, the same ones for all pixels of one residue class (y mod stride, x mod
- *		stride): a product for each class, without the zeros, the sums or the atomics of the
- *		usual scattering back
- *	wgrad	dW = col^T dY, col as in forward
- * A 1x1 convolution of stride 1 needs no gather.  Work is cut in TASKS of rows, each with its
- * thread's own columns, small enough to be in the cache when the GEMM reads them; groups are
- * columns of the same matrices.  wgrad adds up row parts in order where dW is small and cuts dW
- * itself in slabs where it is large.  The cuts depend on shapes only, so the result does not
- * depend on the number of threads (but where rows are so few that they are one task, whose GEMM
- * then takes all threads).
- *
- * A GEMM on rows a power of two apart runs at half speed on a CPU (they fall on the same cache
- * sets), so kernels and columns are copied to padded rows; a copy is nothing to a product. */
-#include <string.h>
-
+ * The first that fits: depthwise without columns, Winograd where it pays, and the GEMM on columns,
+ * which does every shape.  One workspace serves all directions and batch-norm of the output. */
 #include "yolo.h"
 #include "dev.h"
 
-enum { MIN_ROWS = 256, SMALL_DW = 1 << 16, NKIND = 2 };
-static const struct conv_kind *const kinds[NKIND] = { &BACKEND(direct), &BACKEND(winograd) };
-
-/* Taps of size ny x nx, dy dx apart, of a tensor [n][h][w][c], its channels off..off+cg; row r of
- * the columns is pixel (r/gw/gh, r/gw%gh, r%gw) of the grid, its first tap at y0 + gy*sy etc. */
-struct gather { int h, w, c, off, cg, gh, gw, sy, sx, y0, x0, ny, nx, dy, dx; };
-
-#if defined(EMU) || defined(__CUDACC__)
-KERNEL
-gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
-{
-	EACH2 (t, rows * g.ny * g.nx, i, g.cg) {
-		int tap = t % (g.ny * g.nx), row = t / (g.ny * g.nx), r = r0 + row, b = r / (g.gh * g.gw);
-		int iy = r / g.gw % g.gh * g.sy + g.y0 + tap / g.nx * g.dy;
-		int ix = r % g.gw * g.sx + g.x0 + tap % g.nx * g.dx;
-
-		col[row * ld + tap * g.cg + i] = iy < 0 || iy >= g.h || ix < 0 || ix >= g.w ? 0 :
-		    x[((b * g.h + iy) * g.w + ix) * g.c + g.off + i];
-	}
-}
-#else
-/* The same with what does not change taken out of the loops: one image line's taps of n pixels of
- * a grid line, the first tap at ix, copied as a whole where they stand side by side.  Those of a
- * stem, 3 taps of 3 channels, are so many that a copy of known length pays. */
-DEVICE void
-gather_taps(const struct gather *g, const float *line, int ix, float *to)
-{
-	size_t run = (size_t)g->cg * sizeof *to;
-
-	if (g->dx == 1 && g->cg == g->c) {
-		int a = ix < 0 ? -ix : 0, b = g->w - ix;
-
-		a = a > g->nx ? g->nx : a;
-		b = b > g->nx ? g->nx : b < a ? a : b;
-		memset(to, 0, (size_t)a * run);
-		memcpy(to + a * g->c, line + (ix + a) * g->c, (size_t)(b - a) * run);
-		memset(to + b * g->c, 0, (size_t)(g->nx - b) * run);
-		return;
-	}
-	for (int kx = 0; kx < g->nx; kx++, ix += g->dx, to += g->cg)
-		if (ix < 0 || ix >= g->w)
-			memset(to, 0, run);
-		else
-			memcpy(to, line + ix * g->c + g->off, run);
-}
-
-DEVICE void
-gather_line(const struct gather *g, const float *line, int ix, int n, int ld, float *to)
-{
-	int stem = g->c == 3 && g->cg == 3 && g->nx == 3 && g->dx == 1;
-
-	for (int i = 0; i < n; i++, ix += g->sx, to += ld)
-		if (!line)
-			memset(to, 0, (size_t)(g->nx * g->cg) * sizeof *to);
-		else if (stem && ix >= 0 && ix + 3 <= g->w)
-			memcpy(to, line + ix * 3, 9 * sizeof *to);
-		else
-			gather_taps(g, line, ix, to);
-}
-
-KERNEL
-gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
-{
-	int first = r0 / g.gw;
-
-	EACH (l, (r0 + rows - 1) / g.gw - first + 1) {		/* lines of the grid */
-		int b = (first + l) / g.gh, iy = (first + l) % g.gh * g.sy + g.y0, at = (first + l) * g.gw;
-		int from = at < r0 ? r0 : at, end = at + g.gw < r0 + rows ? at + g.gw : r0 + rows;
-
-		for (int ky = 0; ky < g.ny; ky++, iy += g.dy)
-			gather_line(&g, iy < 0 || iy >= g.h ? NULL : x + (size_t)(b * g.h + iy) * g.w * g.c,
-			    (from - at) * g.sx + g.x0, end - from, ld,
-			    col + (size_t)(from - r0) * ld + ky * g.nx * g.cg);
-	}
-}
-#endif
-
-/* Rows of n numbers to other row lengths. */
-KERNEL
-rows_k(const float *from, int from_ld, int rows, int n, float *to, int to_ld)
-{
-	EACH2 (r, rows, i, n)
-		to[r * to_ld + i] = from[r * from_ld + i];
-}
-
-/* The kernels of the taps ky = y0, y0 - ys, ... (ny of them) and likewise kx, for one group, as
- * dgrad wants them: out[tap][filter of the group][channel], rows of ld. */
-KERNEL
-flip_k(const float *w, int size, int cg, int k, int f0, int kg, int y0, int ys, int ny, int x0,
-    int xs, int nx, int ld, float *out)
-{
-	EACH2 (t, ny * nx * kg, i, cg) {
-		int tap = t / kg, ky = y0 - tap / nx * ys, kx = x0 - tap % nx * xs;
-
-		out[t * ld + i] = w[((ky * size + kx) * cg + i) * k + f0 + t % kg];
-	}
-}
-
-/* Rows of one residue class back to their pixels. */
-KERNEL
-scatter_k(const float *from, int r0, int rows, int gh, int gw, int cg, int sy, int sx, int qy, int qx,
-    int h, int w, int c, int off, int add, float *dx)
-{
-	EACH2 (t, rows, i, cg) {
-		int r = r0 + t, b = r / (gh * gw), y = r / gw % gh * sy + qy, x = r % gw * sx + qx;
-		int at = ((b * h + y) * w + x) * c + off + i;
-		float v = from ? from[t * cg + i] : 0;
-
-		dx[at] = add ? dx[at] + v : v;
-	}
-}
-
-KERNEL
-add_parts_k(const float *part, int parts, int n, float *out)
-{
-	FOLD (y, 1, p, 0, parts, i, n)
-		out[i] += part[p * n + i];
-}
-
-static int
-ceil_div(int a, int b)
-{
-	return (a + b - 1) / b;
-}
-
-/* Rows for one task, at most, when a row takes width floats of workspace: never fewer for more
- * rows, so a workspace for a large batch does for a small one. */
-static int
-most_rows(int rows, int width)
-{
-	int r = TASK_FLOATS / width;
-
-	r = r < MIN_ROWS && TASK_FLOATS > MIN_ROWS * MIN_ROWS ? MIN_ROWS : r < 1 ? 1 : r;
-	return rows < r ? rows : r;
-}
-
-static int
-task_rows(int rows, int width)
-{
-	int cuts = ceil_div(rows, most_rows(rows, width));
-
-	if (cuts < TASK_CUTS && rows >= 64 * TASK_CUTS)
-		cuts = TASK_CUTS;
-	return ceil_div(rows, cuts);
-}
-
-/* The row length of a buffer for rows of n. */
-static int
-padded(int n)
-{
-	return n >= 128 && n % 64 == 0 ? n + LINE_PAD : n;
-}
-
-/* Floats of a worker's m rows, whole cache lines. */
-static size_t
-area(int m, int ld)
-{
-	return ((size_t)m * (size_t)ld + 63) / 64 * 64;
-}
-
-static int
-plain(const struct conv_shape *s)		/* the tensor itself is the columns */
-{
-	return s->size == 1 && s->stride_y == 1 && s->stride_x == 1 && !s->pad;
-}
-
-static void
-gemm(struct dev *d, int ta, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
-    float beta, float *c, int ldc)
-{
-	struct gemm g = { ta, 0, m, n, k, 1, a, lda, b, ldb, beta, c, ldc };
-
-	d->ops->gemm(d, &g);
-}
-
-static struct gather
-columns(const struct conv_shape *s, int group)
-{
-	int cg = s->c / s->groups;
-	struct gather g = { s->h, s->w, s->c, group * cg, cg, s->oh, s->ow, s->stride_y, s->stride_x,
-		-s->pad, -s->pad, s->size, s->size, s->dilation, s->dilation };
-
-	return g;
-}
-
-static void
-gemm_forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y,
-    float *ws)
-{
-	int rows = s->n * s->oh * s->ow, cg = s->c / s->groups, kg = s->k / s->groups;
-	int width = s->size * s->size * cg, ld = padded(width), m = task_rows(rows, ld), wl = padded(s->k);
-	int cuts = ceil_div(rows, m);
-
-	if (wl > s->k) {
-		RUN(d, rows_k, width * s->k, w, s->k, width, s->k, ws, wl);
-		w = ws;
-		ws += (size_t)width * wl;
-	}
-	TASKS (d, t, cuts * s->groups) {
-		struct gather g = columns(s, t / cuts);
-		int r0 = t % cuts * m, n = rows - r0 < m ? rows - r0 : m, f0 = t / cuts * kg;
-		const float *a = x + (size_t)r0 * s->c + g.off;
-		float *col = ws + WORKER * area(m, ld);
-
-		if (!plain(s)) {
-			RUN(d, gather_k, n * width, g, x, r0, n, ld, col);
-			a = col;
-		}
-		gemm(d, 0, n, kg, width, a, plain(s) ? s->c : ld, w + f0, wl, 0,
-		    y + (size_t)r0 * s->k + f0, s->k);
-	}
-}
-
-/* One axis of a residue class q of a stride: the taps that meet an output there, from the last
- * (tap0, then tap0 - step ...), so that outputs come in rising order: the first at out0, out_step
- * apart. */
-struct axis { int n, grid, tap0, step, out0, out_step; };
-
-static struct axis
-residue(int q, int stride, int size, int pad, int dilation, int len)
-{
-	struct axis a = { 0, q < len ? ceil_div(len - q, stride) : 0, 0, 1, 0, 1 };
-	int last = -1;
-
-	for (int k = size - 1; k >= 0; k--) {
-		if ((q + pad - k * dilation) % stride)
-			continue;
-		if (!a.n++) {
-			a.tap0 = k;
-			a.out0 = (q + pad - k * dilation) / stride;
-		} else if (a.n == 2)
-			a.step = last - k;
-		last = k;
-	}
-	a.out_step = a.step * dilation / stride;
-	return a;
-}
-
-/* What a class needs: its taps, rows and buffers. */
-struct class_plan { struct axis v, u; int rows, width, ld, wl, m; };
-
-static struct class_plan
-class_of(const struct conv_shape *s, int q)
-{
-	struct class_plan p;
-	int cg = s->c / s->groups;
-
-	p.v = residue(q / s->stride_x, s->stride_y, s->size, s->pad, s->dilation, s->h);
-	p.u = residue(q % s->stride_x, s->stride_x, s->size, s->pad, s->dilation, s->w);
-	p.rows = s->n * p.v.grid * p.u.grid;
-	p.width = p.v.n * p.u.n * (s->k / s->groups);
-	p.ld = plain(s) ? 0 : padded(p.width);	/* a plain one has dY itself for columns */
-	p.wl = padded(cg);
-	p.m = p.rows ? task_rows(p.rows, p.ld + cg) : 0;
-	return p;
-}
-
-static void
-dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const float *dy, const float *w,
-    float *dx, int add, float *ws)
-{
-	struct class_plan p = class_of(s, q);
-	int cg = s->c / s->groups, kg = s->k / s->groups, off = group * cg;
-	int whole = s->stride_y * s->stride_x == 1 && p.width;
-	struct gather g = { s->oh, s->ow, s->k, group * kg, kg, p.v.grid, p.u.grid, 1, 1, p.v.out0,
-		p.u.out0, p.v.n, p.u.n, p.v.out_step, p.u.out_step };
-	float *flipped = ws;
-
-	if (!p.rows)
-		return;
-	RUN(d, flip_k, p.width * cg, w, s->size, cg, s->k, group * kg, kg, p.v.tap0, p.v.step, p.v.n,
-	    p.u.tap0, p.u.step, p.u.n, p.wl, flipped);
-	ws += (size_t)p.width * p.wl;
-	TASKS (d, t, ceil_div(p.rows, p.m)) {
-		int r0 = t * p.m, n = p.rows - r0 < p.m ? p.rows - r0 : p.m, lda = plain(s) ? s->k : p.ld;
-		float *col = ws + WORKER * area(p.m, p.ld + cg), *to = col + (size_t)n * p.ld;
-		const float *a = plain(s) ? dy + (size_t)r0 * s->k + group * kg : col;
-
-		if (p.width && !plain(s))
-			RUN(d, gather_k, n * p.width, g, dy, r0, n, p.ld, col);
-		if (whole)
-			gemm(d, 0, n, cg, p.width, a, lda, flipped, p.wl, (float)add,
-			    dx + (size_t)r0 * s->c + off, s->c);
-		else {
-			if (p.width)
-				gemm(d, 0, n, cg, p.width, a, lda, flipped, p.wl, 0, to, cg);
-			RUN(d, scatter_k, n * cg, p.width ? to : NULL, r0, n, p.v.grid, p.u.grid, cg,
-			    s->stride_y, s->stride_x, q / s->stride_x, q % s->stride_x, s->h, s->w, s->c, off,
-			    add, dx);
-		}
-	}
-}
-
-static void
-gemm_dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx,
-    int add, float *ws)
-{
-	for (int g = 0; g < s->groups; g++)
-		for (int q = 0; q < s->stride_y * s->stride_x; q++)
-			dgrad_class(d, s, g, q, dy, w, dx, add, ws);
-}
-
-/* ---- wgrad -------------------------------------------------------------------------------- */
-
-static int
-small_dw(const struct conv_shape *s)
-{
-	return (size_t)s->size * s->size * (s->c / s->groups) * s->k <= SMALL_DW;
-}
-
-/* The two factors of dW for rows r0..r0+n of a group, in buffers of good row lengths where their
- * own would be bad.  ws has room for n * (padded(width) + padded(kg)). */
-struct factors { const float *a, *b; int lda, ldb; };
-
-static struct factors
-factors(struct dev *d, const struct conv_shape *s, int group, int r0, int n, const float *x,
-    const float *dy, float *ws)
-{
-	struct gather g = columns(s, group);
-	int kg = s->k / s->groups, width = s->size * s->size * g.cg, ld = padded(width);
-	struct factors f = { x + (size_t)r0 * s->c + g.off, dy + (size_t)r0 * s->k + group * kg, s->c, s->k };
-
-	if (!plain(s) || ld > width) {
-		RUN(d, gather_k, n * width, g, x, r0, n, ld, ws);
-		f.a = ws;
-		f.lda = ld;
-		ws += (size_t)n * ld;
-	}
-	if (padded(kg) > kg) {
-		RUN(d, rows_k, n * kg, f.b, s->k, n, kg, ws, padded(kg));
-		f.b = ws;
-		f.ldb = padded(kg);
-	}
-	return f;
-}
-
-static int
-factor_width(const struct conv_shape *s)
-{
-	return padded(s->size * s->size * (s->c / s->groups)) + padded(s->k / s->groups);
-}
-
-/* dW small: parts of the rows, each with a dW of its own, added up in order. */
-static void
-wgrad_parts(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
-    float *ws)
-{
-	int rows = s->n * s->oh * s->ow, width = s->size * s->size * (s->c / s->groups);
-	int kg = s->k / s->groups, m = task_rows(rows, factor_width(s)), cuts = ceil_div(rows, m);
-	int parts = cuts < TASK_CUTS ? cuts : TASK_CUTS, each = ceil_div(cuts, parts) * m, n = width * s->k;
-	float *own = ws + (size_t)parts * (size_t)n;
-
-	parts = ceil_div(rows, each);
-	TASKS (d, t, parts * s->groups) {
-		int p = t % parts, g = t / parts, end = rows - p * each < each ? rows : (p + 1) * each;
-		float *buf = own + WORKER * area(m, factor_width(s));
-
-		for (int r = p * each; r < end; r += m) {
-			int len = end - r < m ? end - r : m;
-			struct factors f = factors(d, s, g, r, len, x, dy, buf);
-
-			gemm(d, 1, width, kg, len, f.a, f.lda, f.b, f.ldb, r > p * each,
-			    ws + (size_t)p * n + g * kg, s->k);
-		}
-	}
-	RUN(d, add_parts_k, n, ws, parts, n, dw);
-}
-
-/* dW large: the factors of many rows once for all threads, then slabs of dW. */
-static int
-shared_rows(const struct conv_shape *s)
-{
-	int rows = s->n * s->oh * s->ow, m = TASK_SHARED / factor_width(s);
-
-	m = m < 64 ? 64 : m;
-	return rows < m ? rows : m;
-}
-
-static void
-wgrad_slabs(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
-    float *ws)
-{
-	int rows = s->n * s->oh * s->ow, width = s->size * s->size * (s->c / s->groups);
-	int kg = s->k / s->groups, cuts = ceil_div(rows, shared_rows(s)), m = ceil_div(rows, cuts);
-	int slab = ceil_div(ceil_div(width, TASK_CUTS), 16) * 16, slabs = ceil_div(width, slab);
-
-	for (int c = 0; c < cuts * s->groups; c++) {
-		int r0 = c % cuts * m, n = rows - r0 < m ? rows - r0 : m, g = c / cuts;
-		struct factors f = factors(d, s, g, r0, n, x, dy, ws);
-
-		TASKS (d, t, slabs) {
-			int i = t * slab, len = width - i < slab ? width - i : slab;
-
-			gemm(d, 1, len, kg, n, f.a + i, f.lda, f.b, f.ldb, 1, dw + (size_t)i * s->k + g * kg,
-			    s->k);
-		}
-	}
-}
-
-/* ---- workspace and choice ----------------------------------------------------------------- */
-
-static size_t
-most(size_t a, size_t b)
-{
-	return a > b ? a : b;
-}
-
-static size_t
-gemm_workspace(struct dev *d, const struct conv_shape *s, int train)
-{
-	int rows = s->n * s->oh * s->ow, width = s->size * s->size * (s->c / s->groups);
-	int ld = padded(width), wl = padded(s->k), fw = factor_width(s);
-	size_t th = (size_t)d->threads, need;
-
-	need = (wl > s->k ? (size_t)width * wl : 0) + th * area(most_rows(rows, ld), ld);
-	if (!train)
-		return need;
-	if (small_dw(s))
-		need = most(need, TASK_CUTS * (size_t)width * s->k + th * area(most_rows(rows, fw), fw));
-	else
-		need = most(need, (size_t)shared_rows(s) * (size_t)fw);
-	for (int q = 0; q < s->stride_y * s->stride_x; q++) {
-		struct class_plan p = class_of(s, q);
-		int row = p.ld + s->c / s->groups;
-
-		if (p.rows)
-			need = most(need, (size_t)p.width * p.wl + th * area(most_rows(p.rows, row), row));
-	}
-	return need;
-}
+enum { NKIND = 3 };
+static const struct conv_kind *const kinds[NKIND] = { &BACKEND(direct), &BACKEND(winograd),
+	&BACKEND(convgemm) };
 
 static const struct conv_kind *
 kind(const struct dev *d, const struct conv_shape *s, enum conv_way way)
 {
-	for (int i = 0; i < NKIND; i++)
-		if (kinds[i]->fits(d, s, way))
-			return kinds[i];
-	return NULL;
+	int i = 0;
+
+	while (i < NKIND - 1 && !kinds[i]->fits(d, s, way))
+		i++;
+	return kinds[i];
 }
 
 static size_t
 workspace(struct dev *d, const struct conv_shape *s, int train)
 {
-	size_t need = gemm_workspace(d, s, train) * sizeof(float);
+	size_t need = train ? d->bn->workspace(d, s->n * s->oh * s->ow, s->k) : 0;
 
-	for (int i = 0; i < NKIND; i++)
-		need = most(need, kinds[i]->ops.workspace(d, s, train));
-	return most(need, train ? d->bn->workspace(d, s->n * s->oh * s->ow, s->k) : 0) + 64;
+	for (int way = CONV_FORWARD; way <= (train ? CONV_WGRAD : CONV_FORWARD); way++) {
+		size_t ws = kind(d, s, (enum conv_way)way)->ops.workspace(d, s, train);
+
+		need = ws > need ? ws : need;
+	}
+	return need + 64;
 }
 
 static void
 forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y, void *ws)
 {
-	const struct conv_kind *k = kind(d, s, CONV_FORWARD);
-
-	if (k)
-		k->ops.forward(d, s, x, w, y, ws);
-	else
-		gemm_forward(d, s, x, w, y, (float *)ws);
+	kind(d, s, CONV_FORWARD)->ops.forward(d, s, x, w, y, ws);
 }
 
 static void
 dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx, int add,
     void *ws)
 {
-	const struct conv_kind *k = kind(d, s, CONV_DGRAD);
-
-	if (k)
-		k->ops.dgrad(d, s, dy, w, dx, add, ws);
-	else
-		gemm_dgrad(d, s, dy, w, dx, add, (float *)ws);
+	kind(d, s, CONV_DGRAD)->ops.dgrad(d, s, dy, w, dx, add, ws);
 }
 
 static void
 wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw, void *ws)
 {
-	const struct conv_kind *k = kind(d, s, CONV_WGRAD);
-
-	if (k)
-		k->ops.wgrad(d, s, x, dy, dw, ws);
-	else if (small_dw(s))
-		wgrad_parts(d, s, x, dy, dw, (float *)ws);
-	else
-		wgrad_slabs(d, s, x, dy, dw, (float *)ws);
+	kind(d, s, CONV_WGRAD)->ops.wgrad(d, s, x, dy, dw, ws);
 }
 
 const struct conv_ops BACKEND(conv) = { workspace, forward, dgrad, wgrad };

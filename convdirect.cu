@@ -84,8 +84,15 @@ dw_wgrad_k(struct conv_shape s, int m, int strips, const float *x, const float *
 KERNEL
 dw_add_k(const float *part, int strips, int n, float *dw)
 {
-	FOLD (y, 1, p, 0, strips, i, n)
-		dw[y + i] += part[p * n + i];
+	ROWS (i, n) {
+		double sum = 0;
+
+		LANES (p, strips)
+			sum += part[p * n + i];
+		sum = row_sum(sum);
+		LEAD
+			dw[i] = (float)(dw[i] + sum);
+	}
 }
 
 static int
@@ -130,7 +137,7 @@ wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy
 	int n = s->size * s->size * s->k;
 
 	RUN(d, dw_wgrad_k, strips(s) * n, *s, s->k / s->c, strips(s), x, dy, (float *)ws);
-	RUN(d, dw_add_k, n, (const float *)ws, strips(s), n, dw);
+	RUNROWS(d, dw_add_k, n, (const float *)ws, strips(s), n, dw);
 }
 
 const struct conv_kind BACKEND(direct) = { fits, { workspace, forward, dgrad, wgrad } };

@@ -84,6 +84,18 @@ fn_slope(enum act a, float x)
 	}
 }
 
+/* A loop once for each activation, a constant in it: so that the compiler sees no switch. */
+#define ONE_ACT(a, value, ...) \
+	if ((a) == (value)) { \
+		const enum act act = (value); \
+		__VA_ARGS__ \
+	}
+#define BY_ACT(a, ...) do { \
+	ONE_ACT(a, ACT_LINEAR, __VA_ARGS__) else ONE_ACT(a, ACT_LEAKY, __VA_ARGS__) \
+	else ONE_ACT(a, ACT_RELU, __VA_ARGS__) else ONE_ACT(a, ACT_MISH, __VA_ARGS__) \
+	else ONE_ACT(a, ACT_SWISH, __VA_ARGS__) else ONE_ACT(a, ACT_LOGISTIC, __VA_ARGS__) \
+	} while (0)
+
 /* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011): four words from a key and a counter, the same
  * on every machine; nothing to save, nothing to seed. */
 DEVICE void

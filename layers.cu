@@ -176,39 +176,18 @@ accumulate(struct dev *d, int n, const float *src, float *dst, int add)
 	RUN(d, accumulate_k, n, n, src, dst, add);
 }
 
-/* Each activation a loop of its own, without a switch inside. */
 KERNEL
 activate_k(int n, enum act a, const float *u, float *z)
 {
-	if (a == ACT_LEAKY)
-		EACH (i, n)
-			z[i] = fn_act(ACT_LEAKY, u[i]);
-	else if (a == ACT_MISH)
-		EACH (i, n)
-			z[i] = fn_act(ACT_MISH, u[i]);
-	else if (a == ACT_SWISH)
-		EACH (i, n)
-			z[i] = fn_act(ACT_SWISH, u[i]);
-	else
-		EACH (i, n)
-			z[i] = fn_act(a, u[i]);
+	BY_ACT(a, EACH (i, n)
+		z[i] = fn_act(act, u[i]););
 }
 
 KERNEL
 activate_back_k(int n, enum act a, const float *u, const float *dz, float *du, int add)
 {
-	if (a == ACT_LEAKY)
-		EACH (i, n)
-			du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(ACT_LEAKY, u[i]);
-	else if (a == ACT_MISH)
-		EACH (i, n)
-			du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(ACT_MISH, u[i]);
-	else if (a == ACT_SWISH)
-		EACH (i, n)
-			du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(ACT_SWISH, u[i]);
-	else
-		EACH (i, n)
-			du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(a, u[i]);
+	BY_ACT(a, EACH (i, n)
+		du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(act, u[i]););
 }
 
 static void

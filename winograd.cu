@@ -231,8 +231,8 @@ gemm(struct dev *d, int ta, int tb, int m, int n, int k, const float *a, int lda
 
 /* Place p of nt tiles: M = V U, or V U^T turned for dgrad. */
 static void
-place(struct dev *d, const struct conv_shape *s, const float *u, int back, int p, int nt, const float *v,
-    float *m)
+place(struct dev *d, const struct conv_shape *s, const float *u, int back, int p, int nt,
+    const float *v, float *m)
 {
 	struct tiles c = tiles_of(s, s->c), k = tiles_of(s, s->k), in = back ? k : c, out = back ? c : k;
 
@@ -322,7 +322,9 @@ workspace(struct dev *d, const struct conv_shape *s, int train)
 		return 0;
 	a = each * (size_t)most_tiles(s, 1);
 	b = each * (size_t)most_tiles(s, 0) * (size_t)d->threads;
-	return (16 * (size_t)s->c * (size_t)padded(s->k) + (train || shared(s) ? a > b ? a : b : b)) * sizeof(float);
+	if ((train || shared(s)) && a > b)
+		b = a;
+	return (16 * (size_t)s->c * (size_t)padded(s->k) + b) * sizeof(float);
 }
 
 const struct conv_kind BACKEND(winograd) = { fits, { workspace, forward, dgrad, wgrad } };

@@ -703,8 +703,8 @@ struct conv_ops {
 	void (*wgrad)(struct dev *, const struct conv_shape *, const float *x, const float *dy,
 	    float *dw, void *ws);
 };
-/* One way to do it.  conv.cu asks its kinds in turn which of them fits (0: not, for any direction
- * that its function would not do right or fast) and does the rest itself. */
+/* One way to do it.  conv.cu takes the first of its kinds that fits: does a direction right, and
+ * faster than those after it. */
 enum conv_way { CONV_FORWARD, CONV_DGRAD, CONV_WGRAD };
 struct conv_kind {
 	int (*fits)(const struct dev *, const struct conv_shape *, enum conv_way);
@@ -713,6 +713,7 @@ struct conv_kind {
 extern const struct conv_ops conv_cpu, conv_cuda, conv_emu;
 extern const struct conv_kind direct_cpu, direct_cuda, direct_emu;	/* convdirect.cu */
 extern const struct conv_kind winograd_cpu, winograd_cuda, winograd_emu;	/* winograd.cu */
+extern const struct conv_kind convgemm_cpu, convgemm_cuda, convgemm_emu;	/* convgemm.cu */
 
 /* ---- batchnorm.cu ------------------------------------------------------------------------- */
 
