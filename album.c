@@ -1,9 +1,10 @@
 /* album.c -- decoded pictures, kept while they may soon be wanted again.
  *
- * Mosaic takes three more pictures for a sample, all used lately (augment.c draws them from a window
- * of the order), so keeping them saves most of the decoding.  What is kept changes no result.  The
- * least lately used go first, as soon as a limit in bytes is passed and nobody reads them.  Two
- * threads may decode one picture at the same time; the second copy is dropped. */
+ * Mosaic takes three more pictures for a sample, all used lately (augment.c draws them from a
+ * window of the order), so keeping them saves most of the decoding.  What is kept changes no
+ * result.  The least lately used go first, as soon as a limit in bytes is passed and nobody
+ * reads them.  Two threads may decode one picture at the same time; the second copy is dropped.
+ * */
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -90,7 +91,8 @@ room(struct album *p, size_t n)
 		for (int i = 0; i < p->n; i++)
 			if (p->k[i].record < 0)
 				empty = i;
-			else if (!p->k[i].readers && (oldest < 0 || p->k[i].used < p->k[oldest].used))
+			else if (!p->k[i].readers &&
+				 (oldest < 0 || p->k[i].used < p->k[oldest].used))
 				oldest = i;
 		if (empty >= 0 && p->bytes + n <= p->limit)
 			return empty;

@@ -2,8 +2,9 @@
  *
  * A sample is a function of its pictures and of (seed, t): every draw is a counter-based number
  * keyed by (seed, t, purpose, count), so neither threads nor ranks nor a resumed run change it.
- * Each kind of augmentation is a geometry, a matrix from picture to output per picture, and a change
- * of colour; warp.c makes the pixels of it in one pass, and the same matrices move the boxes.
+ * Each kind of augmentation is a geometry, a matrix from picture to output per picture, and a
+ * change of colour; warp.c makes the pixels of it in one pass, and the same matrices move the
+ * boxes.
  *
  * none              letterbox (or stretch) with the resize that detection uses
  * darknet           pjreddie's: aspect jitter, placed at random on 0.5 grey, additive hue
@@ -32,7 +33,7 @@ struct job {
 	int ntruth;
 	/* which boxes stay: sides in pixels, visible share, aspect */
 	double min_w, min_h, min_share, max_aspect, hull;
-	int of_old;		/* the share is of the box in the letterbox, not of what it became */
+	int of_old; /* the share is of the box in the letterbox, not of what it became */
 };
 struct affine { double m[6]; };	/* x' = m0 x + m1 y + m2, y' = m3 x + m4 y + m5 */
 
@@ -99,7 +100,7 @@ augment_picks(const struct augment *a, uint64_t seed, long t, long pick[AUG_PICT
 	for (int i = 1; i < AUG_PICTURES; i++) {
 		long back = 1 + (long)(draw(seed, t, DRAW_PARTNER, i) * AUG_WINDOW);
 
-		pick[i] = t >= AUG_WINDOW ? t - back : t + back;	/* the first have none before */
+		pick[i] = t >= AUG_WINDOW ? t - back : t + back; /* the first have none before */
 	}
 	return AUG_PICTURES;
 }
@@ -114,7 +115,8 @@ after(struct affine a, struct affine b)
 
 	for (int i = 0; i < 6; i += 3)
 		for (int k = 0; k < 3; k++)
-			r.m[i + k] = a.m[i] * b.m[k] + a.m[i + 1] * b.m[3 + k] + (k == 2 ? a.m[i + 2] : 0);
+			r.m[i + k] =
+			    a.m[i] * b.m[k] + a.m[i + 1] * b.m[3 + k] + (k == 2 ? a.m[i + 2] : 0);
 	return r;
 }
 

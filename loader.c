@@ -1,15 +1,15 @@
 /* loader.c -- batches of samples from a shard, made ahead by threads.
  *
- * The order is arithmetic.  Sample t is record permutation(seed, t / N)(t mod N), computed on the
- * spot; batch i takes the samples from i * B on and a rank its slice of them.  So a resumed run, or
- * one with another number of ranks, goes on with the same samples, each record comes once an epoch,
- * and nothing is padded or dropped.
+ * The order is arithmetic.  Sample t is record permutation(seed, t / N)(t mod N), computed on
+ * the spot; batch i takes the samples from i * B on and a rank its slice of them.  So a resumed
+ * run, or one with another number of ranks, goes on with the same samples, each record comes
+ * once an epoch, and nothing is padded or dropped.
  *
- * Threads claim samples, not batches, from a ticket (step, index) and make them in place in a ring of
- * batches; the consumer waits for the batch whose turn it is.  One mutex guards ticket and ring: a
- * sample takes milliseconds, the lock a microsecond.  The ring is one block of memory; what grows
- * with the data (a thread's buffers, labels of crowded pictures) stays when it has grown, so a run
- * soon allocates nothing here. */
+ * Threads claim samples, not batches, from a ticket (step, index) and make them in place in a
+ * ring of batches; the consumer waits for the batch whose turn it is.  One mutex guards ticket
+ * and ring: a sample takes milliseconds, the lock a microsecond.  The ring is one block of
+ * memory; what grows with the data (a thread's buffers, labels of crowded pictures) stays when
+ * it has grown, so a run soon allocates nothing here. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,8 @@ loader_record(uint64_t seed, long n, long t)
 		uint64_t l = x >> low, r = x & (((uint64_t)1 << low) - 1);
 
 		for (int round = 0; round < 8; round += 2) {	/* the halves take turns */
-			l ^= mix(key + r * 0xd1342543de82ef95u + (uint64_t)round) & (((uint64_t)1 << high) - 1);
+			l ^= mix(key + r * 0xd1342543de82ef95u + (uint64_t)round) &
+			     (((uint64_t)1 << high) - 1);
 			r ^= mix(key + l * 0xd1342543de82ef95u + (uint64_t)round + 1) &
 			    (((uint64_t)1 << low) - 1);
 		}
@@ -125,7 +126,8 @@ lay_out(const struct loader_opts *o, unsigned char *base, struct berth **ring)
 		struct berth *k = base ? &s[i] : &none;
 		struct truth *room;
 
-		k->batch.x = (float *)take(base, &at, n * (size_t)o->w * (size_t)o->h * 3, sizeof(float));
+		k->batch.x =
+		    (float *)take(base, &at, n * (size_t)o->w * (size_t)o->h * 3, sizeof(float));
 		k->batch.record = (long *)take(base, &at, n, sizeof(long));
 		k->batch.fit = (struct fit *)take(base, &at, n, sizeof(struct fit));
 		k->batch.pic_w = (int *)take(base, &at, n, sizeof(int));
@@ -187,9 +189,11 @@ decode(struct worker *k, long record, struct sample *s, struct err *e)
 	if (shard_read(sh, record, &r, &k->buf, &k->cap, e))
 		return -1;
 	if (image_decode(r.bytes, r.nbytes, &s->im, &why))
-		return err_set(e, "%s: record %ld (%s): %s", shard_path(sh, record), record, r.name, why.msg);
+		return err_set(
+		    e, "%s: record %ld (%s): %s", shard_path(sh, record), record, r.name, why.msg);
 	if (s->im.w != r.w || s->im.h != r.h)
-		return err_set(e, "%s: record %ld (%s): the picture is %dx%d, its labels are for %dx%d",
+		return err_set(e,
+		    "%s: record %ld (%s): the picture is %dx%d, its labels are for %dx%d",
 		    shard_path(sh, record), record, r.name, s->im.w, s->im.h, r.w, r.h);
 	return 0;
 }
@@ -243,8 +247,8 @@ make(struct worker *k, struct berth *s, int i, struct err *e)
 	if (!bad) {
 		k->truth = (struct truth *)xgrow(k->truth, &k->truth_cap, (size_t)boxes + 1,
 		    sizeof *k->truth);
-		boxes = augment_sample(&l->o.aug, l->o.seed, t, in, n, b->w, b->h, l->o.max_truth, k->warp,
-		    b->x + (size_t)i * (size_t)b->w * (size_t)b->h * 3, k->truth);
+		boxes = augment_sample(&l->o.aug, l->o.seed, t, in, n, b->w, b->h, l->o.max_truth,
+		    k->warp, b->x + (size_t)i * (size_t)b->w * (size_t)b->h * 3, k->truth);
 		truths_room(&s->of[i], (size_t)boxes);
 		memcpy(s->of[i].v, k->truth, (size_t)boxes * sizeof *k->truth);
 		s->of[i].n = boxes;
@@ -341,10 +345,12 @@ check(const struct loader_opts *o, struct shard *sh, long first, long steps, str
 {
 	if (shard_count(sh) < 1)
 		return err_set(e, "%s: it holds no pictures", shard_path(sh, 0));
-	if (o->batch < 1 || o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks || o->w < 1 || o->h < 1 ||
-	    o->threads < 1 || first < 0 || steps < 0)
-		return err_set(e, "loader: batch %d, rank %d of %d, input %dx%d, %d threads, step %ld + %ld: "
-		    "want positive numbers", o->batch, o->rank, o->ranks, o->w, o->h, o->threads, first, steps);
+	if (o->batch < 1 || o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks || o->w < 1 ||
+	    o->h < 1 || o->threads < 1 || first < 0 || steps < 0)
+		return err_set(e,
+		    "loader: batch %d, rank %d of %d, input %dx%d, %d threads, step %ld + %ld: "
+		    "want positive numbers",
+		    o->batch, o->rank, o->ranks, o->w, o->h, o->threads, first, steps);
 	return 0;
 }
 
@@ -368,7 +374,8 @@ loader_open(struct shard *sh, const struct loader_opts *o, long first, long step
 	l->ticket = l->next = first;
 	l->depth = depth(o);
 	if (posix_memalign(&l->ring, 64, lay_out(o, NULL, NULL)))
-		die(1, "out of memory: %zu bytes for batches of the loader", lay_out(o, NULL, NULL));
+		die(1, "out of memory: %zu bytes for batches of the loader",
+		    lay_out(o, NULL, NULL));
 	if (keeps(o))		/* the window, and what is being made ahead of it */
 		l->keep = album_open(LOADER_KEEP, AUG_WINDOW + l->depth * most(o));
 	lay_out(o, (unsigned char *)l->ring, &l->slot);
@@ -387,7 +394,8 @@ loader_open(struct shard *sh, const struct loader_opts *o, long first, long step
 		k->warp = warp_open();
 		if (pthread_create(&k->thread, NULL, run, k)) {
 			warp_close(k->warp);
-			err_set(e, "loader: the system gives %d threads of %d", l->nworker, o->threads);
+			err_set(
+			    e, "loader: the system gives %d threads of %d", l->nworker, o->threads);
 			loader_close(l);
 			return NULL;
 		}

@@ -1,14 +1,15 @@
 /* warp.c -- pictures drawn into a network input in one pass: place, blend, tone, to float.
  *
- * Each picture comes with the map from output pixels to its own (affine, indices of pixels), so that
- * resize, letterbox, rotation, mosaic and mirror are one bilinear reading of the source and no canvas
- * is ever made.  Along an output row a map is linear, so the part of the row that a picture covers is
- * one span.  Where the map does not turn, the two source rows are blended first (a loop over bytes
- * that the compiler vectorises) and the columns read from the blend.  A source twice as fine as the
- * output or more is halved first, as often as that holds, because two taps would skip pixels.
+ * Each picture comes with the map from output pixels to its own (affine, indices of pixels), so
+ * that resize, letterbox, rotation, mosaic and mirror are one bilinear reading of the source
+ * and no canvas is ever made.  Along an output row a map is linear, so the part of the row that
+ * a picture covers is one span.  Where the map does not turn, the two source rows are blended
+ * first (a loop over bytes that the compiler vectorises) and the columns read from the blend.
+ * A source twice as fine as the output or more is halved first, as often as that holds, because
+ * two taps would skip pixels.
  *
- * A row lives as three planes of floats 0..255: the colour change is arithmetic on them without a
- * branch. */
+ * A row lives as three planes of floats 0..255: the colour change is arithmetic on them without
+ * a branch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +70,9 @@ halve(const unsigned char *src, int w, int h, unsigned char *dst)
 			int l = x * 6, r = 2 * x + 1 < w ? l + 3 : l;
 
 			for (int c = 0; c < 3; c++)
-				o[x * 3 + c] = (unsigned char)((a[l + c] + a[r + c] + b[l + c] + b[r + c] + 2) >> 2);
+				o[x * 3 + c] = (unsigned char)((a[l + c] + a[r + c] + b[l + c] +
+								   b[r + c] + 2) >>
+							       2);
 		}
 	}
 }
@@ -113,7 +116,8 @@ place(struct warp *wp, int i, const struct paste *from, const struct canvas *c)
 	p->flat = p->m[1] == 0 && p->m[3] == 0;
 	p->at = wp->taps + (size_t)i * (size_t)c->w;
 	p->frac = wp->fracs + (size_t)i * (size_t)c->w;
-	wp->line = (float *)xgrow(wp->line, &wp->cap_line, ((size_t)p->w + 1) * 3, sizeof *wp->line);
+	wp->line =
+	    (float *)xgrow(wp->line, &wp->cap_line, ((size_t)p->w + 1) * 3, sizeof *wp->line);
 	if (!p->flat)
 		return;
 	last = (float)(p->w - 1);

@@ -67,7 +67,8 @@ one_thread(void)
 	}
 	has(a, 1);
 	put(a, 4);
-	ok(!has(a, 2) && has(a, 1) && has(a, 3) && has(a, 4), "over the limit the least lately used goes");
+	ok(!has(a, 2) && has(a, 1) && has(a, 3) && has(a, 4),
+	    "over the limit the least lately used goes");
 	put(a, 5);
 	put(a, 6);			/* 4, 5, 6 are being read now */
 	ok(!put(a, 7) && has(a, 4) && has(a, 5) && has(a, 6), "what is being read stays");

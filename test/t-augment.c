@@ -89,17 +89,19 @@ sampling(void)
 					double got = out[(y * W + x) * 3 + k] * 255.;
 
 					covered += want >= 0;
-					worst[flat] = fmax(worst[flat], fabs(got - (want < 0 ? 114 : want)));
+					worst[flat] =
+					    fmax(worst[flat], fabs(got - (want < 0 ? 114 : want)));
 				}
 	}
-	ok(worst[1] < .01 && covered > 20000, "straight maps, also mirrored: as slow arithmetic has it%s", "");
+	ok(worst[1] < .01 && covered > 20000,
+	    "straight maps, also mirrored: as slow arithmetic has it%s", "");
 	ok(worst[0] < .01, "turned maps likewise%s", "");
 	printf("# worst %g %g of 255, %ld values covered\n", worst[1], worst[0], covered);
 	warp_close(wp);
 	image_free(&im);
 }
 
-/* A fine source is halved before: a picture of stripes one pixel wide comes out grey, not striped. */
+/* A fine source is halved before: stripes one pixel wide come out grey. */
 static void
 halving(void)
 {
@@ -108,7 +110,8 @@ halving(void)
 	struct image im = image_new(S * 4, S * 4);
 	struct warp *wp = warp_open();
 	struct canvas c = { S, S, 114, 0, 1, 0, { 0, 1, 1, 0 } };
-	struct paste p = { &im, { 4, 0, 1.5, 0, 4, 1.5 }, { -.5, -.5 }, { S * 4 - .5, S * 4 - .5 } };
+	struct paste p = { &im, { 4, 0, 1.5, 0, 4, 1.5 }, { -.5, -.5 },
+		{ S * 4 - .5, S * 4 - .5 } };
 	int good = 1;
 
 	for (int i = 0; i < im.w * im.h * 3; i++)
@@ -125,9 +128,10 @@ halving(void)
 static void
 slow_tone(const double *in, const struct tone *t, double *out)
 {
-	double hi = fmax(in[0], fmax(in[1], in[2])), lo = fmin(in[0], fmin(in[1], in[2])), c = hi - lo;
-	double h = c == 0 ? 0 : hi == in[0] ? (in[1] - in[2]) / c : hi == in[1] ? 2 + (in[2] - in[0]) / c :
-	    4 + (in[0] - in[1]) / c;
+	double hi = fmax(in[0], fmax(in[1], in[2])), lo = fmin(in[0], fmin(in[1], in[2])),
+	       c = hi - lo;
+	double h = c == 0 ? 0 : hi == in[0] ? (in[1] - in[2]) / c :
+	    hi == in[1] ? 2 + (in[2] - in[0]) / c : 4 + (in[0] - in[1]) / c;
 	double s = hi > 0 ? c / hi : 0, v = hi, f, p, q, u;
 	double rgb[6][3];
 	int i;
@@ -143,7 +147,8 @@ slow_tone(const double *in, const struct tone *t, double *out)
 	q = v * (1 - s * f);
 	u = v * (1 - s * (1 - f));
 	{
-		double tab[6][3] = { { v, u, p }, { q, v, p }, { p, v, u }, { p, q, v }, { u, p, v }, { v, p, q } };
+		double tab[6][3] = { { v, u, p }, { q, v, p }, { p, v, u }, { p, q, v },
+			{ u, p, v }, { v, p, q } };
 
 		memcpy(rgb, tab, sizeof rgb);
 	}
@@ -162,10 +167,11 @@ tones(void)
 	double worst = 0;
 
 	for (int i = 0; i < S * 3; i++)		/* greys, black, white, two channels alike */
-		im.px[i] = (unsigned char)(i < 60 ? 0 : i < 120 ? 255 : i / 3 % 2 ? 77 : i % 3 ? 200 : 10);
+		im.px[i] = i < 60 ? 0 : i < 120 ? 255 : i / 3 % 2 ? 77 : i % 3 ? 200 : 10;
 	for (int turn = 0; turn < 40; turn++) {
-		struct tone t = { (float)(rnd(turn * 3ull) - .5) * 2, (float)rnd(turn * 3ull + 1) * 2,
-			(float)rnd(turn * 3ull + 2) * 2, turn & 1 };
+		struct tone t = { (float)(rnd(turn * 3ull) - .5) * 2,
+			(float)rnd(turn * 3ull + 1) * 2, (float)rnd(turn * 3ull + 2) * 2,
+			turn & 1 };
 		struct canvas c = { S, S, 114, 0, 0, 0, t };
 
 		warp_draw(wp, &c, &p, 1, out);
@@ -262,7 +268,8 @@ compare(const struct seen *s, const struct truth *t, int n, int w, int h, struct
 		r->worst = fmax(r->worst, fabs((t[i].y + t[i].h / 2) * h - k->y1 - 1));
 	}
 	for (int k = 0; k < 4; k++)
-		r->lost += !labelled[k] && s[k].n > 0 && s[k].x1 - s[k].x0 > 16 && s[k].y1 - s[k].y0 > 16;
+		r->lost +=
+		    !labelled[k] && s[k].n > 0 && s[k].x1 - s[k].x0 > 16 && s[k].y1 - s[k].y0 > 16;
 }
 
 static void
@@ -282,7 +289,8 @@ geometry(enum aug_kind kind, int n, int w, int h, const char *what)
 
 		memset(im.px, 128, (size_t)im.w * (size_t)im.h * 3);
 		for (int i = 0; i < (n > 1 ? 1 : 3); i++)
-			rectangle(&im, &box[k][i], n > 1 ? k : i, 10 + 70 * i, 15 + 40 * i, 60, 50 + 10 * k);
+			rectangle(&im, &box[k][i], n > 1 ? k : i, 10 + 70 * i, 15 + 40 * i, 60,
+			    50 + 10 * k);
 		in[k].im = im;
 		in[k].box = box[k];
 		in[k].nbox = n > 1 ? 1 : 3;
@@ -294,9 +302,10 @@ geometry(enum aug_kind kind, int n, int w, int h, const char *what)
 		look(out, w, h, n > 1 ? 4 : 3, seen);
 		compare(seen, t, got, w, h, &r);
 	}
-	ok(r.worst <= 2 && r.frames > 150 && !r.lost && !r.orphan, "%s: labels frame their colours", what);
-	printf("# %d labels, worst edge %.2f pixels off, %d lost, %d without colour\n", r.frames, r.worst,
-	    r.lost, r.orphan);
+	ok(r.worst <= 2 && r.frames > 150 && !r.lost && !r.orphan, "%s: labels frame their colours",
+	    what);
+	printf("# %d labels, worst edge %.2f pixels off, %d lost, %d without colour\n", r.frames,
+	    r.worst, r.lost, r.orphan);
 	for (int k = 0; k < n; k++)
 		image_free(&in[k].im);
 	warp_close(wp);
@@ -352,7 +361,8 @@ limits(void)
 	int hit[N] = { 0 }, all = 1, five = 1;
 
 	for (int i = 0; i < N; i++) {
-		struct box k = { 1 + i, 2, 30, 30, 900, -1, i, i == 3 ? BOX_CROWD : i == 4 ? BOX_DIFFICULT : 0 };
+		int flags = i == 3 ? BOX_CROWD : i == 4 ? BOX_DIFFICULT : 0;
+		struct box k = { 1 + i, 2, 30, 30, 900, -1, i, flags };
 
 		b[i] = k;
 	}

@@ -1,6 +1,5 @@
-/* t-loader.c -- the order of samples, and batches that do not depend on who makes them. */
+/* t-loader.c -- batches that do not depend on who makes them, and how a run ends. */
 #include <malloc.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,66 +16,6 @@ ok(int good, const char *what)
 {
 	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
 	failed += !good;
-}
-
-/* ---- the permutation ---------------------------------------------------------------------- */
-
-static int
-permutes(long n, uint64_t seed, long epoch)
-{
-	unsigned char *seen = (unsigned char *)xcalloc((size_t)n, 1);
-	int good = 1;
-
-	for (long i = 0; i < n && good; i++) {
-		long r = loader_record(seed, n, epoch * n + i);
-
-		good = r >= 0 && r < n && !seen[r];
-		if (good)
-			seen[r] = 1;
-	}
-	free(seen);
-	return good;
-}
-
-static void
-permutation(void)
-{
-	enum { SMALL = 5, EPOCHS = 12000 };
-	static int at[SMALL][SMALL], next[SMALL][SMALL];
-	long big = (long)1 << 40, fixed = 0;
-	int good = 1, even = 1;
-
-	for (long n = 1; n <= 200; n++)
-		for (long e = 0; e < 3; e++)
-			good &= permutes(n, 42, e);
-	ok(good, "1 to 200 records: each once an epoch");
-	ok(permutes(118287, 7, 0) && permutes(118287, 7, 1) && permutes(131072, 0, 5),
-	    "118,287 and 131,072 records likewise");
-	for (long e = 0; e < EPOCHS; e++)
-		for (int i = 0; i < SMALL; i++) {
-			long r = loader_record(1, SMALL, e * SMALL + i);
-
-			at[i][r]++;
-			if (i)
-				next[loader_record(1, SMALL, e * SMALL + i - 1)][r]++;
-		}
-	for (int i = 0; i < SMALL; i++)		/* 2400 each, sd 44; neighbours 2400 too */
-		for (int k = 0; k < SMALL; k++)
-			even &= abs(at[i][k] - 2400) < 220 && (i == k || abs(next[i][k] - 2400) < 220);
-	ok(even, "every record is as often at every place and behind every other");
-	good = 1;
-	for (long i = 0; i < 2000; i++) {
-		long r = loader_record(9, big - 7, i);
-
-		good &= r >= 0 && r < big - 7;
-		fixed += labs(r - i) < big / 1000;
-	}
-	ok(good && fixed < 20, "a million million records: in range and far apart");
-	good = 0;
-	for (long i = 0; i < 1000; i++)
-		good += loader_record(1, 1000, i) == loader_record(2, 1000, i) ||
-		    loader_record(1, 1000, i) == loader_record(1, 1000, i + 1000);
-	ok(good < 20, "another seed or epoch is another order");
 }
 
 /* ---- a shard ------------------------------------------------------------------------------ */
@@ -168,7 +107,8 @@ hash_batch(uint64_t h, const struct batch *b)
 {
 	for (int i = 0; i < b->n; i++) {
 		h = hash(h, &b->record[i], sizeof(long));
-		h = hash(h, b->x + (size_t)i * (size_t)(b->w * b->h * 3), (size_t)(b->w * b->h * 3) * 4);
+		h = hash(
+		    h, b->x + (size_t)i * (size_t)(b->w * b->h * 3), (size_t)(b->w * b->h * 3) * 4);
 		for (int k = 0; k < b->ntruth; k++)
 			if ((int)b->truth[k].image == i)
 				h = hash(h, &b->truth[k].cls, 5 * sizeof(float));
@@ -295,7 +235,8 @@ resume(void)
 	for (int i = 0; i < N; i++)
 		once &= seen[i] == 3;
 	ok(once, "three epochs: each record three times, though batches straddle the ends");
-	ok(run(path, &o, 5, 7, &n, &e) == tail && n == 42, "resumed at step 5: the tail of the whole run");
+	ok(run(path, &o, 5, 7, &n, &e) == tail && n == 42,
+	    "resumed at step 5: the tail of the whole run");
 	o.total = 70;
 	ok(run(path, &o, 9, 50, &n, &e) && n == 70 - 54, "a run ends at its total");
 }
@@ -330,7 +271,8 @@ closing(void)
 
 		while (loader_next(l, &e) && n < 1000)
 			n++;
-		ok(n >= 2 && n < 20 && strstr(e.msg, "held"), "who holds all batches gets an error, no deadlock");
+		ok(n >= 2 && n < 20 && strstr(e.msg, "held"),
+		    "who holds all batches gets an error, no deadlock");
 		loader_close(l);
 	}
 	loader_close(NULL);
@@ -349,8 +291,8 @@ bad_pictures(void)
 	write_shard(cut, 1);
 	while (loader_record(o.seed, N, t) % 3)
 		t++;
-	snprintf(want, sizeof want, "%s: record %ld (pic%02ld.jpg): ", cut, loader_record(o.seed, N, t),
-	    loader_record(o.seed, N, t));
+	snprintf(want, sizeof want, "%s: record %ld (pic%02ld.jpg): ", cut,
+	    loader_record(o.seed, N, t), loader_record(o.seed, N, t));
 	run(cut, &o, 0, 4, &n, &e);
 	ok(!strncmp(e.msg, want, strlen(want)) && n == t / o.batch * o.batch,
 	    "cut JPEGs: file, record and name of the first");
@@ -440,7 +382,8 @@ in_order(void)
 			struct image im;
 			struct fit f;
 
-			if (shard_read(s, t, &r, &buf, &cap, &e) || image_decode(r.bytes, r.nbytes, &im, &e))
+			if (shard_read(s, t, &r, &buf, &cap, &e) ||
+			    image_decode(r.bytes, r.nbytes, &im, &e))
 				die(1, "%s", e.msg);
 			f = fit_letterbox(im.w, im.h, SIDE, SIDE);
 			image_to_net(&im, f, o.aug.resize, SIDE, SIDE, want);
@@ -451,7 +394,8 @@ in_order(void)
 		}
 		loader_free(l, b);
 	}
-	ok(good && t == N && !e.msg[0], "in order: one pass, pixels, sizes and places of detection");
+	ok(good && t == N && !e.msg[0],
+	    "in order: one pass, pixels, sizes and places of detection");
 	loader_close(l);
 	shard_close(s);
 	free(buf);
@@ -491,7 +435,6 @@ main(void)
 	snprintf(broken, sizeof broken, "%s/broken.shard", dir);
 	snprintf(cut, sizeof cut, "%s/cut.shard", dir);
 	write_shard(path, 0);
-	permutation();
 	threads();
 	ranks();
 	resume();

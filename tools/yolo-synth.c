@@ -1,13 +1,13 @@
 /* yolo-synth.c -- draw a labelled set: discs, triangles, stars and rings on busy grounds.
  *
- * The set that a fresh checkout trains on: no download, no licence, the same bytes for a seed.  It
- * is made hard where real pictures are: grounds with texture and gradients, fillings with texture,
- * sizes over a range of four, turned and stretched shapes, some that hide others or leave the
- * picture, clutter that is no class, blur, noise and JPEG.
+ * The set that a fresh checkout trains on: no download, no licence, the same bytes for a seed.
+ * It is made hard where real pictures are: grounds with texture and gradients, fillings with
+ * texture, sizes over a range of four, turned and stretched shapes, some that hide others or
+ * leave the picture, clutter that is no class, blur, noise and JPEG.
  *
- * A shape is labelled by the pixels of it that can be seen, if these are SEEN of all it has; which
- * pixel belongs to whom is kept while drawing.  Every number is drawn from a counter-based generator
- * keyed by (seed, picture), so pictures do not depend on each other. */
+ * A shape is labelled by the pixels of it that can be seen, if these are SEEN of all it has;
+ * which pixel belongs to whom is kept while drawing.  Every number is drawn from a counter-
+ * based generator keyed by (seed, picture), so pictures do not depend on each other. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -120,7 +120,8 @@ texture(struct source *s, float *plane, int side)
 			float u = (float)x * cosf(angle) + (float)y * sinf(angle);
 			float v = (float)x * cosf(turn) + (float)y * sinf(turn);
 
-			plane[y * side + x] = ramp * (u / (float)side) + (wave > 0 ? wave * sinf(freq * v) : 0);
+			plane[y * side + x] =
+			    ramp * (u / (float)side) + (wave > 0 ? wave * sinf(freq * v) : 0);
 		}
 	add_noise(s, plane, side, base, .5f);
 	add_noise(s, plane, side, base / 2, .3f);
@@ -133,7 +134,8 @@ static void
 ground(struct source *s, struct scene *c)
 {
 	int n = c->side * c->side;
-	float a[3], b[3], tint = uniform(s, 0, 60), light = uniform(s, 40, 215), far = uniform(s, -130, 130);
+	float a[3], b[3], tint = uniform(s, 0, 60), light = uniform(s, 40, 215),
+			  far = uniform(s, -130, 130);
 	float *plane = (float *)xmalloc((size_t)n * 2 * sizeof *plane), *other = plane + n;
 
 	for (int k = 0; k < 3; k++) {
@@ -216,8 +218,10 @@ draw(struct scene *c, int i)
 			t = shade(h, u, v);
 			k = (float)hits / (SUB * SUB);
 			for (int ch = 0; ch < 3; ch++)
-				c->rgb[at * 3 + ch] += k * (h->colour[0][ch] + t * (h->colour[1][ch] -
-				    h->colour[0][ch]) - c->rgb[at * 3 + ch]);
+				c->rgb[at * 3 + ch] +=
+				    k *
+				    (h->colour[0][ch] + t * (h->colour[1][ch] - h->colour[0][ch]) -
+					c->rgb[at * 3 + ch]);
 			if (2 * hits >= SUB * SUB)
 				c->owner[at] = (signed char)i;
 		}
@@ -248,11 +252,13 @@ colour(struct source *s, const struct scene *c, struct shape *h)
 static void
 shape(struct source *s, const struct scene *c, struct shape *h, int cls)
 {
-	float side = (float)c->side, turn = uniform(s, -.6, .6);	/* a triangle's tip points right, about */
+	float side = (float)c->side,
+	      turn = uniform(s, -.6, .6); /* a triangle's tip points right, about */
 
 	memset(h, 0, sizeof *h);
 	h->cls = cls;
-	h->r = side / 2 * .14f * powf(.6f / .14f, uniform(s, 0, 1));	/* 14 to 60 % of the side across */
+	h->r = side / 2 * .14f *
+	       powf(.6f / .14f, uniform(s, 0, 1)); /* 14 to 60 % of the side across */
 	h->stretch = uniform(s, .85, 1.18);
 	h->x = uniform(s, .1, .9) * side;
 	h->y = uniform(s, .1, .9) * side;
@@ -278,7 +284,8 @@ shapes(struct source *s, struct scene *c)
 	for (int i = 0; i < c->n; i++)
 		shape(s, c, &c->shape[i], i < things ? below(s, CLASSES) : BAR);
 	for (int i = 1; i < c->n; i++)
-		for (int k = i; k > 0 && c->shape[k].r > c->shape[k - 1].r * uniform(s, .8, 1.4); k--) {
+		for (int k = i; k > 0 && c->shape[k].r > c->shape[k - 1].r * uniform(s, .8, 1.4);
+		     k--) {
 			struct shape swap = c->shape[k];
 
 			c->shape[k] = c->shape[k - 1];
@@ -322,10 +329,13 @@ expose(struct source *s, struct scene *c, struct image *im)
 		for (int i = 0; i < row; i++) {
 			const float *p = mid + y * row + i;
 			uint32_t w = word(s);
-			float v = p[0] + k * ((y ? p[-row] : p[0]) + (y + 1 < side ? p[row] : p[0]) - 2 * p[0]);
+			float v = p[0] + k * ((y ? p[-row] : p[0]) +
+						 (y + 1 < side ? p[row] : p[0]) - 2 * p[0]);
 
 			/* the sum of four bytes is nearly Gaussian, sd 148 */
-			v += noise / 148 * ((float)((w & 255) + (w >> 8 & 255) + (w >> 16 & 255) + (w >> 24)) - 510);
+			v += noise / 148 *
+			     ((float)((w & 255) + (w >> 8 & 255) + (w >> 16 & 255) + (w >> 24)) -
+				 510);
 			im->px[y * row + i] = (unsigned char)(v < 0 ? 0 : v > 255 ? 255 : v + .5f);
 		}
 	free(mid);
@@ -383,9 +393,10 @@ picture(struct scene *c, const char *dir, uint64_t seed, long i)
 		double side = c->side;
 
 		if (h->cls < CLASSES && h->seen && (double)h->seen >= SEEN * (double)h->all)
-			at += (size_t)snprintf(text + at, sizeof text - at, "%d %.6f %.6f %.6f %.6f\n", h->cls,
-			    (h->x0 + h->x1 + 1) / 2. / side, (h->y0 + h->y1 + 1) / 2. / side,
-			    (h->x1 - h->x0 + 1) / side, (h->y1 - h->y0 + 1) / side);
+			at += (size_t)snprintf(text + at, sizeof text - at,
+			    "%d %.6f %.6f %.6f %.6f\n", h->cls, (h->x0 + h->x1 + 1) / 2. / side,
+			    (h->y0 + h->y1 + 1) / 2. / side, (h->x1 - h->x0 + 1) / side,
+			    (h->y1 - h->y0 + 1) / side);
 	}
 	snprintf(path, sizeof path, "%s/labels/%06ld.txt", dir, i);
 	save(path, text, at);
