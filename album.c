@@ -3,8 +3,7 @@
  * Mosaic takes three more pictures for a sample, all used lately (augment.c draws them from a
  * window of the order), so keeping them saves most of the decoding.  What is kept changes no
  * result.  The least lately used go first, as soon as a limit in bytes is passed and nobody
- * reads them.  Two threads may decode one picture at the same time; the second copy is dropped.
- * */
+ * reads them.  Two threads may decode one picture at once; the second copy is dropped. */
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
