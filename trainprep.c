@@ -260,6 +260,10 @@ open_cfg(struct train_cmd *c, struct err *e)
 		free(text);
 		r = c->cfg ? 0 : -1;
 	}
+	if (!r) {			/* raw's lists end with it */
+		c->recipe.net.step = c->cfg->net.step;
+		c->recipe.net.scale = c->cfg->net.scale;
+	}
 	if (!r && c->arg['s']) {
 		num_side(c->arg['s'], &w, &h);
 		r = cfg_resize(c->cfg, w, h, e);
