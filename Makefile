@@ -50,6 +50,12 @@ endif
 CPPFLAGS += -I. $(HAVE) $(DNNL_FLAGS) $(STB)
 LINK = $(CC) $(CFLAGS) $(OPENMP)
 
+# Objects of another kind of build (SAN=1, CUDA=no, ARCH=all) are made anew.
+KIND = $(NVCC) $(GENCODE) $(FLAGS)
+.kind: FORCE
+	@echo '$(KIND)' | cmp -s - $@ || echo '$(KIND)' >$@
+FORCE:
+
 default: $(PROG) $(TOOL) demo-data
 
 libyolo.a: $(MOD:=.o) $(DEV:=.cpu.o) $(NVOBJ)
@@ -57,17 +63,17 @@ libyolo.a: $(MOD:=.o) $(DEV:=.cpu.o) $(NVOBJ)
 test/libemu.a: $(DEV:%=test/%.emu.o) test/emu.o
 	rm -f $@; ar rcs $@ $^
 
-%.o: %.c
+%.o: %.c .kind
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(OPENMP) -MMD -c $< -o $@
 warp.o: CFLAGS += -fno-trapping-math	# selects of floats without a branch
 cuda.o sync_nccl.o: CPPFLAGS += -I$(CUDA_HOME)/include
-%.cpu.o: %.cu
+%.cpu.o: %.cu .kind
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(FAST) $(OPENMP) -MMD -x c -c $< -o $@
-%.cuda.o: %.cu
+%.cuda.o: %.cu .kind
 	$(NVCC) $(CPPFLAGS) $(NVFLAGS) -MMD -c $< -o $@
-test/%.emu.o: %.cu
+test/%.emu.o: %.cu .kind
 	$(EMU) $(CPPFLAGS) -MMD -x c++ -c $< -o $@
-test/emu.o: test/emu.cc
+test/emu.o: test/emu.cc .kind
 	$(EMU) $(CPPFLAGS) -MMD -c $< -o $@
 
 $(PROG) $(TOOL): %: %.o libyolo.a
@@ -85,7 +91,7 @@ golden: test/golden
 	test/golden $(GOLDEN) $(WEIGHTS)
 clean:
 	rm -f *.o *.d *.a tools/*.o tools/*.d test/*.o test/*.d test/*.a $(PROG) $(TOOL) $(TEST) \
-	    test/golden config.mk
+	    test/golden config.mk .kind
 install: default
 	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
 	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/yolo/cfg
