@@ -301,9 +301,13 @@ bench_step(int argc, char **argv)
 	int opt, bad;
 
 	settings_open(&b.set, settings);
-	while ((opt = getopt(argc, argv, "b:Cc:d:j:O:p:qs:")) >= 0)
+	while ((opt = getopt(argc, argv, "b:Cc:d:hj:O:p:qs:")) >= 0)
 		switch (opt) {
 		case 'C': b.layers = 1; break;
+		case 'h':
+			puts("usage: yolo-bench step [-Chq] [-b batch] [-c cfg] [-d device] [-j threads]\n"
+			    "                       [-O key=value] [-p precision] [-s side] [shard]");
+			return 0;
 		case 'q': quiet = 1; break;
 		case '?': return 2;
 		case 'O':

@@ -33,6 +33,7 @@ version(void)
 int
 main(int argc, char **argv)
 {
+	calm_threads(argv);
 	prog = "yolo-bench";
 	if (argc < 2)
 		return usage(stderr);

@@ -380,6 +380,7 @@ main(int argc, char **argv)
 	struct err e = { "" }, why;
 	int r;
 
+	calm_threads(argv);
 	prog = "yolo-detect";
 	memset(&c, 0, sizeof c);
 	memset(&j, 0, sizeof j);

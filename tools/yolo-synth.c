@@ -2,7 +2,7 @@
  *
  * The set that a fresh checkout trains on: no download, no licence, the same bytes for a seed.
  * It is made hard where real pictures are: grounds with texture and gradients, fillings with
- * texture, sizes over a range of four, turned and stretched shapes, some that hide others or
+ * texture, sizes over a range of three, turned and stretched shapes, some that hide others or
  * leave the picture, clutter that is no class, blur, noise and JPEG.
  *
  * A shape is labelled by the pixels of it that can be seen, if these are SEEN of all it has;
@@ -253,7 +253,7 @@ static void
 shape(struct source *s, const struct scene *c, struct shape *h, int cls)
 {
 	float side = (float)c->side,
-	      turn = uniform(s, -.6, .6); /* a triangle's tip points right, about */
+	      turn = uniform(s, -.4, .4); /* a triangle's tip points right, about */
 
 	memset(h, 0, sizeof *h);
 	h->cls = cls;
@@ -262,7 +262,7 @@ shape(struct source *s, const struct scene *c, struct shape *h, int cls)
 	h->stretch = uniform(s, .85, 1.18);
 	h->x = uniform(s, .1, .9) * side;
 	h->y = uniform(s, .1, .9) * side;
-	h->pattern = below(s, 4) ? PLAIN : below(s, PATTERNS);
+	h->pattern = below(s, 6) ? PLAIN : below(s, PATTERNS);
 	h->freq = uniform(s, 5, 12);
 	if (cls == BAR) {
 		h->r *= .7f;
@@ -278,7 +278,7 @@ shape(struct source *s, const struct scene *c, struct shape *h, int cls)
 static void
 shapes(struct source *s, struct scene *c)
 {
-	int things = below(s, 20) ? 1 + below(s, 4) : 0, bars = below(s, 3);
+	int things = below(s, 20) ? 1 + below(s, 3) : 0, bars = below(s, 2);
 
 	c->n = things + bars;
 	for (int i = 0; i < c->n; i++)
