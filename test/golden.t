@@ -1,0 +1,2 @@
+#!/bin/sh
+exec test/golden ../shared/golden
