@@ -81,7 +81,7 @@ read_looks(struct cfg_reader *r, struct cfg_net *n)
 	n->flip = (int)cfg_int(r, "flip", 1, 0, 1);
 	n->angle = cfg_num(r, "angle", 0, -360, 360);
 	n->letter_box = (int)cfg_int(r, "letter_box", 0, 0, 1);
-	n->mosaic = (int)cfg_int(r, "mosaic", 0, 0, 1);
+	n->mosaic = cfg_get(r, "mosaic") ? (int)cfg_int(r, "mosaic", 0, 0, 1) : -1;
 	n->mixup = cfg_int(r, "cutmix", 0, 0, 1) ? 2 : (int)cfg_int(r, "mixup", 0, 0, 1);
 	n->label_smooth = cfg_num(r, "label_smooth_eps", 0, 0, 1);
 	n->ema_alpha = cfg_num(r, "ema_alpha", 0, 0, 1);

@@ -30,7 +30,7 @@ const struct setting train_settings[] = {
 	{ "lr", NULL, "0..inf", "learning rate (the cfg's learning_rate)" },
 	{ "lr_final", "0.01", "0..1", "cosine: the last learning rate over the first" },
 	{ "momentum", NULL, "0..1", "momentum, Adam's beta1 (the cfg's momentum)" },
-	{ "mosaic", NULL, "0..1", "augmentation: share of four-picture mosaics (0.5 with ciou)" },
+	{ "mosaic", NULL, "0..1", "augmentation: share of four-picture mosaics (0.5 with ciou, 0 if the cfg says mosaic=0)" },
 	{ "nan_stop", "10", "int 1..inf", "end the run after so many skipped updates in a row" },
 	{ "nesterov", NULL, "0|1", "Nesterov's momentum (1 with ciou)" },
 	{ "plan", "0", "0|1", "print the bytes needed and stop" },
@@ -136,7 +136,7 @@ make_augment(struct recipe *r, const struct cfg *c, const char *name, const stru
 	a->flip = pick(s, "flip", a->flip);
 	a->scale = pick(s, "scale", a->scale);
 	a->translate = pick(s, "translate", a->translate);
-	a->mosaic = pick(s, "mosaic", a->mosaic);
+	a->mosaic = pick(s, "mosaic", r->net.mosaic ? a->mosaic : 0);	/* -1: the cfg says nothing */
 	a->resize = !strcmp(resize, "bilinear") ? RESIZE_BILINEAR : !strcmp(resize, "darknet") ||
 	    kind == AUG_DARKNET ? RESIZE_DARKNET : RESIZE_STB;
 	return 0;

@@ -177,10 +177,14 @@ now(void)
 void
 calm_threads(char **argv)
 {
-	if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+	if (n < 0 || getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
 		return;
+	self[n] = 0;			/* its own path, so that ps shows its name */
 	if (!setenv("GOMP_SPINCOUNT", "1000", 1))
-		execv("/proc/self/exe", argv);	/* where that fails, nothing is lost but calm */
+		execv(self, argv);	/* where that fails, nothing is lost but calm */
 }
 
 /* The cgroup's quota in whole processors, 0 where there is none. */

@@ -274,6 +274,21 @@ shape(struct source *s, const struct scene *c, struct shape *h, int cls)
 	colour(s, c, h);
 }
 
+/* Does shape i keep off the ones before it, so that it hides or loses an edge at most? */
+static int
+apart(const struct scene *c, int i)
+{
+	const struct shape *a = &c->shape[i];
+
+	for (int k = 0; k < i; k++) {
+		const struct shape *b = &c->shape[k];
+
+		if (hypotf(a->x - b->x, a->y - b->y) < .8f * (a->r + b->r))
+			return 0;
+	}
+	return 1;
+}
+
 /* Large ones mostly first, so that what hides is smaller than what is hidden. */
 static void
 shapes(struct source *s, struct scene *c)
@@ -282,7 +297,8 @@ shapes(struct source *s, struct scene *c)
 
 	c->n = things + bars;
 	for (int i = 0; i < c->n; i++)
-		shape(s, c, &c->shape[i], i < things ? below(s, CLASSES) : BAR);
+		for (int turn = 0; turn < 12 && (!turn || !apart(c, i)); turn++)
+			shape(s, c, &c->shape[i], i < things ? below(s, CLASSES) : BAR);
 	for (int i = 1; i < c->n; i++)
 		for (int k = i; k > 0 && c->shape[k].r > c->shape[k - 1].r * uniform(s, .8, 1.4);
 		     k--) {
