@@ -14,7 +14,8 @@ static const char usage[] = "usage: yolo-bench ops [-hq] [-c cfg] [-o out.tsv] [
 static void
 sources(const struct layer *l, char out[64 + 12 * LAYER_SRC])
 {
-	int joins = l->type == L_ROUTE || l->type == L_SHORTCUT, n = joins ? l->u.join.n : 1, at = 0;
+	int joins = l->type == L_ROUTE || l->type == L_SHORTCUT, n = joins ? l->u.join.n : 1,
+	    at = 0;
 
 	for (int i = 0; i < n; i++)
 		at += sprintf(out + at, "%s%d", i ? "," : "from ", joins ? l->u.join.src[i] :
@@ -72,13 +73,13 @@ print(FILE *f, const struct cfg *c)
 
 		describe(l, filters, size);
 		fprintf(f, "%d\t%s\t%s\t%s\t", i, layer_name(l->type), filters, size);
-		fprintf(f, "%dx%dx%d\t%dx%dx%d\t%ld\t%.9g\n", l->in_w, l->in_h, l->in_c, l->w, l->h, l->c,
-		    cfg_floats(c, i), cfg_flops(c, i) / 1e9);
+		fprintf(f, "%dx%dx%d\t%dx%dx%d\t%ld\t%.9g\n", l->in_w, l->in_h, l->in_c, l->w, l->h,
+		    l->c, cfg_floats(c, i), cfg_flops(c, i) / 1e9);
 		floats += cfg_floats(c, i);
 		flops += cfg_flops(c, i);
 	}
-	fprintf(f, "total\t%s\t-\t-\t%dx%dx%d\t-\t%ld\t%.9g\n", path_base(c->path), c->net.w, c->net.h,
-	    c->net.c, floats, flops / 1e9);
+	fprintf(f, "total\t%s\t-\t-\t%dx%dx%d\t-\t%ld\t%.9g\n", path_base(c->path), c->net.w,
+	    c->net.h, c->net.c, floats, flops / 1e9);
 }
 
 static int
@@ -89,8 +90,9 @@ run(const char *path, const char *side, const char *out, struct err *e)
 	int w, h, bad = !c;
 
 	if (!bad && side)
-		bad = num_side(side, &w, &h) ? err_set(e, "-s %s: want a side such as 416 or 608x352", side) :
-		    cfg_resize(c, w, h, e);
+		bad = num_side(side, &w, &h)
+			  ? err_set(e, "-s %s: want a side such as 416 or 608x352", side)
+			  : cfg_resize(c, w, h, e);
 	if (!bad)
 		bad = out_open(&o, out, e);
 	if (!bad) {

@@ -12,37 +12,50 @@
 
 static const struct { const char *name; enum layer_type type; } types[] = {
 	{ "convolutional", L_CONV }, { "maxpool", L_MAXPOOL }, { "upsample", L_UPSAMPLE },
-	{ "route", L_ROUTE }, { "shortcut", L_SHORTCUT }, { "yolo", L_YOLO }, { "region", L_REGION },
-	{ "reorg", L_REORG }, { "reorg3d", L_REORG3D }, { "avgpool", L_AVGPOOL },
-	{ "dropout", L_DROPOUT }, { "scale_channels", L_SCALE }, { "sam", L_SAM }, { "empty", L_NONE },
-	{ "conv", L_CONV }, { "max", L_MAXPOOL }, { "avg", L_AVGPOOL }, { "silence", L_NONE },
+	{ "route", L_ROUTE }, { "shortcut", L_SHORTCUT }, { "yolo", L_YOLO },
+	{ "region", L_REGION }, { "reorg", L_REORG }, { "reorg3d", L_REORG3D },
+	{ "avgpool", L_AVGPOOL }, { "dropout", L_DROPOUT }, { "scale_channels", L_SCALE },
+	{ "sam", L_SAM }, { "empty", L_NONE }, { "conv", L_CONV }, { "max", L_MAXPOOL },
+	{ "avg", L_AVGPOOL }, { "silence", L_NONE },
 };
 /* Sections of darknet's that are not built here, by what they are for. */
 static const struct { const char *names, *of; } others[] = {
 	{ "softmax soft cost crop connected conn normalization lrn local local_avgpool local_avg "
-	    "batchnorm activation logistic l2norm", "classifiers and YOLOv1" },
+	  "batchnorm activation logistic l2norm",
+	    "classifiers and YOLOv1" },
 	{ "detection", "YOLOv1" },
 	{ "rnn gru lstm crnn conv_lstm history", "recurrent networks" },
-	{ "Gaussian_yolo contrastive implicit deconvolutional deconv iseg", "models not built here" },
+	{ "Gaussian_yolo contrastive implicit deconvolutional deconv iseg",
+	    "models not built here" },
 };
 
 static const struct { const char *section, *used, *idle, *only; } known[] = {
-	{ "net", "batch subdivisions width height channels max_batches learning_rate learning_rate_min "
-	    "momentum decay policy burn_in power step scale steps scales gamma sgdr_cycle sgdr_mult adam "
+	{ "net",
+	    "batch subdivisions width height channels max_batches learning_rate learning_rate_min "
+	    "momentum decay policy burn_in power step scale steps scales gamma sgdr_cycle "
+	    "sgdr_mult adam "
 	    "B1 B2 eps saturation exposure hue flip resize_step",
-	    "time_steps=1 track=0 augment_speed sequential_subdivisions seq_scales inputs angle=0 aspect=1 "
+	    "time_steps=1 track=0 augment_speed sequential_subdivisions seq_scales inputs angle=0 "
+	    "aspect=1 "
 	    "max_crop min_crop center=0 max_ratio min_ratio random=0 notruth=0 clip=0 blur=0 "
-	    "gaussian_noise=0 mixup=0 cutmix=0 mosaic=0 mosaic_bound=0 letter_box=0 label_smooth_eps=0 "
+	    "gaussian_noise=0 mixup=0 cutmix=0 mosaic=0 mosaic_bound=0 letter_box=0 "
+	    "label_smooth_eps=0 "
 	    "try_fix_nan=0 loss_scale=1 dynamic_minibatch=0 optimized_memory=0 "
-	    "workspace_size_limit_MB use_cuda_graph=0 ema_alpha=0 badlabels_rejection_percentage=0 num_sigmas_reject_badlabels=0 "
+	    "workspace_size_limit_MB use_cuda_graph=0 ema_alpha=0 badlabels_rejection_percentage=0 "
+	    "num_sigmas_reject_badlabels=0 "
 	    "equidistant_point=0 weights_reject_freq=0 adversarial_lr=0 attention=0 contrastive=0 "
-	    "contrastive_jit_flip=0 contrastive_color=0 unsupervised=0 max_chart_loss show_receptive_field "
-	    "max_epochs seen=0", "" },
+	    "contrastive_jit_flip=0 contrastive_color=0 unsupervised=0 max_chart_loss "
+	    "show_receptive_field "
+	    "max_epochs seen=0",
+	    "" },
 	{ "*", "stopbackward dont_update dontload dontloadscales train_only_bn learning_rate",
 	    "onlyforward=0 burnin_update=0 clip=0 truth=0 dontsave=0 numload=0 smooth=0", "" },
-	{ "convolutional", "filters size stride stride_x stride_y pad padding groups dilation "
-	    "batch_normalize activation", "stream wait_stream grad_centr=0 angle dot=0",
-	    "binary=0 xnor=0 bin_output=0 antialiasing=0 assisted_excitation=0 sway=0 rotate=0 stretch=0 "
+	{ "convolutional",
+	    "filters size stride stride_x stride_y pad padding groups dilation "
+	    "batch_normalize activation",
+	    "stream wait_stream grad_centr=0 angle dot=0",
+	    "binary=0 xnor=0 bin_output=0 antialiasing=0 assisted_excitation=0 sway=0 rotate=0 "
+	    "stretch=0 "
 	    "stretch_sway=0 reverse=0 coordconv=0 cbn=0 flipped=0 share_index=-1" },
 	{ "maxpool", "size stride stride_x stride_y padding", "",
 	    "maxpool_depth=0 antialiasing=0 out_channels=1 maxpool_zero_nonmax=0" },
@@ -57,15 +70,22 @@ static const struct { const char *section, *used, *idle, *only; } known[] = {
 	{ "dropout", "probability", "dropblock_size_rel dropblock_size_abs", "dropblock=0" },
 	{ "scale_channels", "from scale_wh activation", "", "" },
 	{ "sam", "from activation", "", "" },
-	{ "yolo", "classes num mask anchors max jitter resize ignore_thresh truth_thresh random "
-	    "scale_x_y iou_normalizer obj_normalizer cls_normalizer delta_normalizer max_delta iou_thresh "
-	    "label_smooth_eps beta_nms new_coords objectness_smooth focal_loss show_details iou_loss "
+	{ "yolo",
+	    "classes num mask anchors max jitter resize ignore_thresh truth_thresh random "
+	    "scale_x_y iou_normalizer obj_normalizer cls_normalizer delta_normalizer max_delta "
+	    "iou_thresh "
+	    "label_smooth_eps beta_nms new_coords objectness_smooth focal_loss show_details "
+	    "iou_loss "
 	    "iou_thresh_kind nms_kind counters_per_class",
-	    "track_history_size sim_thresh dets_for_track dets_for_show track_ciou_norm embedding_layer "
-	    "beta1 uc_normalizer map=none", "" },
-	{ "region", "classes num anchors max jitter random softmax bias_match rescore absolute background "
+	    "track_history_size sim_thresh dets_for_track dets_for_show track_ciou_norm "
+	    "embedding_layer "
+	    "beta1 uc_normalizer map=none",
+	    "" },
+	{ "region",
+	    "classes num anchors max jitter random softmax bias_match rescore absolute background "
 	    "thresh coord_scale object_scale noobject_scale class_scale",
-	    "log=0 sqrt=0 mask_scale=1 resize=1", "coords=4 tree=none map=none classfix=0 focal_loss=0" },
+	    "log=0 sqrt=0 mask_scale=1 resize=1",
+	    "coords=4 tree=none map=none classfix=0 focal_loss=0" },
 };
 enum { NTYPES = sizeof types / sizeof *types, NKNOWN = sizeof known / sizeof *known };
 
@@ -110,8 +130,8 @@ same_value(const char *a, const char *b)
 {
 	double x, y;
 
-	return !strcmp(a, b) || (!num_real(a, -1e300, 1e300, &x) && !num_real(b, -1e300, 1e300, &y) &&
-	    x == y);
+	return !strcmp(a, b) ||
+	       (!num_real(a, -1e300, 1e300, &x) && !num_real(b, -1e300, 1e300, &y) && x == y);
 }
 
 /* Which of the lists has the key: 'u'sed, 'i'dle, 'o'nly with *value, 0 none. */
@@ -223,8 +243,10 @@ cfg_section_type(const struct cfg *c, const struct cfg_section *s, enum layer_ty
 		}
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (in_list(others[i].names, s->name, value))
-			return err_set(e, "%s:%d: [%s] belongs to %s; here are detectors that end in [yolo] or "
-			    "[region]", c->path, s->line, s->name, others[i].of);
+			return err_set(e,
+			    "%s:%d: [%s] belongs to %s; here are detectors that end in [yolo] or "
+			    "[region]",
+			    c->path, s->line, s->name, others[i].of);
 	if (!strcmp(s->name, "net") || !strcmp(s->name, "network"))
 		return err_set(e, "%s:%d: a second [net]", c->path, s->line);
 	for (int i = 0; i < NTYPES; i++)
@@ -242,16 +264,20 @@ left_key(struct cfg_reader *r, const char *section, const struct cfg_key *k)
 	case 'u':
 		return 0;
 	case 'o':
-		return same_value(k->value, value) ? 0 : err_set(r->e, "%s:%d: %s=%.60s is not built here; "
-		    "only %s=%s", r->c->path, k->line, k->name, k->value, k->name, value);
+		return same_value(k->value, value)
+			   ? 0
+			   : err_set(r->e,
+				 "%s:%d: %s=%.60s is not built here; "
+				 "only %s=%s",
+				 r->c->path, k->line, k->name, k->value, k->name, value);
 	case 'i':
 		if (!same_value(k->value, value))
 			cfg_note(r->c, k->line, "no effect here: ", k->name);
 		return 0;
 	default:
 		advice(section, k->name, hint, sizeof hint);
-		return err_set(r->e, "%s:%d: unknown key '%.60s' in [%s]%s", r->c->path, k->line, k->name,
-		    section, hint);
+		return err_set(r->e, "%s:%d: unknown key '%.60s' in [%s]%s", r->c->path, k->line,
+		    k->name, section, hint);
 	}
 }
 

@@ -20,13 +20,14 @@ add_key(struct cfg *c, struct cfg_section *s, char *text, int line, struct err *
 	int twice = 0;
 
 	if (!eq || eq == text)
-		return err_set(e, "%s:%d: '%.80s': want key=value, or a section such as [yolo]", c->path, line,
-		    text);
+		return err_set(e, "%s:%d: '%.80s': want key=value, or a section such as [yolo]",
+		    c->path, line, text);
 	*eq = 0;
 	if (!eq[1])
 		return err_set(e, "%s:%d: %.80s= has no value", c->path, line, text);
 	if (s->n == MAX_KEYS)
-		return err_set(e, "%s:%d: more than %d keys in one section", c->path, line, MAX_KEYS);
+		return err_set(
+		    e, "%s:%d: more than %d keys in one section", c->path, line, MAX_KEYS);
 	for (int i = 0; i < s->n; i++)
 		twice |= !strcmp(s->key[i].name, text);
 	s->key = (struct cfg_key *)xrealloc(s->key, (size_t)(s->n + 1) * sizeof *s->key);
@@ -41,12 +42,15 @@ add_section(struct cfg *c, struct cfg_sections *all, const char *text, int line,
 	size_t n = strlen(text);
 
 	if (text[n - 1] != ']')
-		return err_set(e, "%s:%d: '%.80s': a section's name ends with ]%s", c->path, line, text,
-		    strchr(text, '#') || strchr(text, ';') ? "; a comment has a line of its own" : "");
+		return err_set(e, "%s:%d: '%.80s': a section's name ends with ]%s", c->path, line,
+		    text,
+		    strchr(text, '#') || strchr(text, ';') ? "; a comment has a line of its own"
+							   : "");
 	if (all->n == MAX_SECTIONS)
 		return err_set(e, "%s:%d: more than %d sections", c->path, line, MAX_SECTIONS);
 	all->s = (struct cfg_section *)xrealloc(all->s, (size_t)(all->n + 1) * sizeof *all->s);
-	all->s[all->n++] = (struct cfg_section){ xasprintf("%.*s", (int)n - 2, text + 1), line, NULL, 0 };
+	all->s[all->n++] =
+	    (struct cfg_section){ xasprintf("%.*s", (int)n - 2, text + 1), line, NULL, 0 };
 	return 0;
 }
 
@@ -58,7 +62,8 @@ one_line(struct cfg *c, struct cfg_sections *all, char *text, int line, struct e
 	if (*text == '[')
 		return add_section(c, all, text, line, e);
 	if (!all->n)
-		return err_set(e, "%s:%d: '%.80s' stands before any section; a cfg begins with [net]", c->path,
+		return err_set(e,
+		    "%s:%d: '%.80s' stands before any section; a cfg begins with [net]", c->path,
 		    line, text);
 	return add_key(c, &all->s[all->n - 1], text, line, e);
 }
@@ -89,7 +94,8 @@ cfg_lex(struct cfg *c, struct cfg_sections *all, struct err *e)
 	}
 	free(buf);
 	if (!r && (!all->n || (strcmp(all->s[0].name, "net") && strcmp(all->s[0].name, "network"))))
-		r = err_set(e, "%s:%d: a cfg begins with [net]", c->path, all->n ? all->s[0].line : 1);
+		r = err_set(
+		    e, "%s:%d: a cfg begins with [net]", c->path, all->n ? all->s[0].line : 1);
 	return r;
 }
 
@@ -119,7 +125,8 @@ cfg_note(struct cfg *c, int line, const char *text, const char *arg)
 	for (int i = 0; i < c->nnote; i++) {
 		size_t have = strlen(c->note[i]);
 
-		if (have > n && c->note[i][have - n - 1] == ' ' && !strcmp(c->note[i] + have - n, say)) {
+		if (have > n && c->note[i][have - n - 1] == ' ' &&
+		    !strcmp(c->note[i] + have - n, say)) {
 			c->note_more[i]++;
 			free(say);
 			return;
@@ -207,7 +214,8 @@ cfg_int(struct cfg_reader *r, const char *name, long otherwise, long lo, long hi
 	if (!num_int(k->value, lo, hi, &v))
 		return v;
 	/* darknet reads 1.9 or 1e3 as 1: only what means the same to it and to people is taken */
-	if (!strpbrk(k->value, "eExX") && !num_real(k->value, (double)lo, (double)hi, &d) && d == floor(d))
+	if (!strpbrk(k->value, "eExX") && !num_real(k->value, (double)lo, (double)hi, &d) &&
+	    d == floor(d))
 		return (long)d;
 	snprintf(want, sizeof want, "a whole number from %ld to %ld", lo, hi);
 	unwanted(r, name, k->value, want);
@@ -243,8 +251,11 @@ cfg_word(struct cfg_reader *r, const char *name, int otherwise, const char *cons
 		if (!strcmp(k->value, words[i]))
 			return i;
 	for (int i = 0; words[i]; i++)
-		snprintf(want + strlen(want), sizeof want - strlen(want), "%s%s", !i ? "" : words[i + 1] ?
-		    ", " : " or ", words[i]);
+		snprintf(want + strlen(want), sizeof want - strlen(want), "%s%s",
+		    !i		   ? ""
+		    : words[i + 1] ? ", "
+				   : " or ",
+		    words[i]);
 	unwanted(r, name, k->value, want);
 	return otherwise;
 }
@@ -256,7 +267,8 @@ list_item(struct cfg_reader *r, const char *name, const struct cfg_key *k, char 
 	if (!*item)
 		return cfg_bad(r, name, "%s=%.80s: nothing between two commas", name, k->value);
 	if (num_real(item, -1e9, 1e9, out) || (whole && *out != floor(*out)))
-		return cfg_bad(r, name, "%s: '%.40s' is no %s", name, item, whole ? "whole number" : "number");
+		return cfg_bad(
+		    r, name, "%s: '%.40s' is no %s", name, item, whole ? "whole number" : "number");
 	return 0;
 }
 

@@ -8,8 +8,12 @@
 
 #include "yolo.h"
 
-static const char *const acts[] = { [ACT_LINEAR] = "linear", [ACT_LEAKY] = "leaky",
-	[ACT_LOGISTIC] = "logistic", [ACT_RELU] = "relu", [ACT_MISH] = "mish", [ACT_SWISH] = "swish",
+static const char *const acts[] = { [ACT_LINEAR] = "linear",
+	[ACT_LEAKY] = "leaky",
+	[ACT_LOGISTIC] = "logistic",
+	[ACT_RELU] = "relu",
+	[ACT_MISH] = "mish",
+	[ACT_SWISH] = "swish",
 	NULL };
 static const char *const ious[] = { [IOU_MSE] = "mse", [IOU_IOU] = "iou", [IOU_GIOU] = "giou",
 	[IOU_DIOU] = "diou", [IOU_CIOU] = "ciou", NULL };
@@ -36,8 +40,8 @@ read_steps(struct cfg_reader *r, struct cfg_net *n)
 	if (n->policy == LR_STEPS && !ns)
 		cfg_bad(r, "policy", "policy=steps wants the keys steps and scales");
 	if (n->policy == LR_STEPS && ns != nc)
-		cfg_bad(r, nc ? "scales" : "steps", "%d steps but %d scales: want one scale for each step", ns,
-		    nc);
+		cfg_bad(r, nc ? "scales" : "steps",
+		    "%d steps but %d scales: want one scale for each step", ns, nc);
 	n->nstep = ns < nc ? ns : nc;
 	n->step = (int *)xcalloc((size_t)n->nstep + 1, sizeof *n->step);
 	n->scale = (float *)xcalloc((size_t)n->nstep + 1, sizeof *n->scale);
@@ -100,8 +104,8 @@ read_net(struct cfg_reader *r, struct cfg_net *n)
 	n->h = (int)cfg_int(r, "height", 0, 1, CFG_SIDE);
 	n->c = (int)cfg_int(r, "channels", 0, 1, 1024);
 	if (n->batch % n->subdivisions)
-		cfg_bad(r, "subdivisions", "subdivisions=%d does not divide batch=%d", n->subdivisions,
-		    n->batch);
+		cfg_bad(r, "subdivisions", "subdivisions=%d does not divide batch=%d",
+		    n->subdivisions, n->batch);
 	read_rates(r, n);
 	read_looks(r, n);
 	if (!n->w || !n->h || !n->c)
@@ -141,8 +145,8 @@ read_pool(struct cfg_reader *r, struct def_pool *d)
 	d->size = (int)cfg_int(r, "size", stride, 1, 15);
 	d->padding = (int)cfg_int(r, "padding", d->size - 1, 0, 64);
 	if ((d->padding + 1) / 2 >= d->size && d->padding)
-		cfg_bad(r, "padding", "padding=%d (in all) leaves windows of %d without a pixel", d->padding,
-		    d->size);
+		cfg_bad(r, "padding", "padding=%d (in all) leaves windows of %d without a pixel",
+		    d->padding, d->size);
 }
 
 /* Layer indices: from 0, or back from layer i. */
@@ -155,8 +159,10 @@ read_sources(struct cfg_reader *r, const char *key, int i, struct def_join *d)
 	for (int j = 0; j < d->n; j++) {
 		d->src[j] = (int)(v[j] < 0 ? i + v[j] : v[j]);
 		if (d->src[j] < 0 || d->src[j] >= i)
-			cfg_bad(r, key, "%s: %d is layer %d, and this is layer %d: want one before it (%s)", key,
-			    (int)v[j], d->src[j], i, i ? "0 is the first, -1 the one before" : "there is none");
+			cfg_bad(r, key,
+			    "%s: %d is layer %d, and this is layer %d: want one before it (%s)",
+			    key, (int)v[j], d->src[j], i,
+			    i ? "0 is the first, -1 the one before" : "there is none");
 	}
 	if (!d->n)
 		cfg_bad(r, NULL, "[%s] wants the key %s", r->s->name, key);
@@ -172,14 +178,18 @@ read_anchors(struct cfg_reader *r, struct def_yolo *d, int last)
 	int n = cfg_list(r, "anchors", &v, 4096, 0), line = cfg_line(r, "anchors");
 
 	if (last >= d->num && 2 * last < n && n % 2 == 0) {
-		cfg_note(r->c, cfg_line(r, "num"), "num is too small for the masks: all anchors count", "");
+		cfg_note(r->c, cfg_line(r, "num"),
+		    "num is too small for the masks: all anchors count", "");
 		d->num = n / 2;
 	} else if (last >= d->num)
-		cfg_bad(r, "mask", "mask %d: num=%d, so there are anchors 0 to %d", last, d->num, d->num - 1);
+		cfg_bad(r, "mask", "mask %d: num=%d, so there are anchors 0 to %d", last, d->num,
+		    d->num - 1);
 	if (n && n < 2 * d->num)
-		cfg_note(r->c, line, "anchors has fewer than 2 x num numbers, the rest are 0.5", "");
+		cfg_note(
+		    r->c, line, "anchors has fewer than 2 x num numbers, the rest are 0.5", "");
 	if (n > 2 * d->num)
-		cfg_note(r->c, line, "anchors has more than 2 x num numbers, the rest is not used", "");
+		cfg_note(
+		    r->c, line, "anchors has more than 2 x num numbers, the rest is not used", "");
 	d->anchor = (float *)xcalloc(2 * (size_t)d->num + 1, sizeof *d->anchor);
 	for (int i = 0; i < 2 * d->num; i++)
 		if (!((d->anchor[i] = i < n ? (float)v[i] : .5f) > 0))
@@ -195,7 +205,8 @@ read_masks(struct cfg_reader *r, struct def_yolo *d)
 
 	d->nmask = n ? n : d->num;
 	if (d->nmask > MAX_MASK) {
-		cfg_bad(r, "num", "num=%d without a mask: at most %d anchors in a head", d->num, MAX_MASK);
+		cfg_bad(r, "num", "num=%d without a mask: at most %d anchors in a head", d->num,
+		    MAX_MASK);
 		d->nmask = MAX_MASK;
 	}
 	d->mask = (int *)xcalloc((size_t)d->nmask + 1, sizeof *d->mask);
@@ -217,12 +228,13 @@ read_counters(struct cfg_reader *r, struct def_yolo *d)
 
 	d->counters = n > 0;
 	if (n && n != d->classes)
-		cfg_bad(r, "counters_per_class", "counters_per_class has %d numbers for %d classes", n,
-		    d->classes);
+		cfg_bad(r, "counters_per_class", "counters_per_class has %d numbers for %d classes",
+		    n, d->classes);
 	d->counter = (int *)xcalloc((size_t)n + 1, sizeof *d->counter);
 	for (int i = 0; i < n; i++)
 		if ((d->counter[i] = (int)v[i]) < 0)
-			cfg_bad(r, "counters_per_class", "counters_per_class: %d is no count", d->counter[i]);
+			cfg_bad(r, "counters_per_class", "counters_per_class: %d is no count",
+			    d->counter[i]);
 	free(v);
 }
 
@@ -337,7 +349,9 @@ add_layer(struct cfg *c, struct cfg_section *s, int i, struct err *e)
 	if (cfg_section_type(c, s, &l->type, e))
 		return -1;
 	l->line = s->line;
-	l->key_line = cfg_line(&r, l->type == L_CONV ? "filters" : l->type == L_ROUTE ? "layers" : "from");
+	l->key_line = cfg_line(&r, l->type == L_CONV	? "filters"
+				   : l->type == L_ROUTE ? "layers"
+							: "from");
 	c->nl = i + 1;			/* what cfg_close has to look at */
 	read_layer(&r, l, i);
 	return cfg_leftover(&r, layer_name(l->type));

@@ -24,8 +24,8 @@ bad(const struct cfg *c, int line, struct err *e, const char *fmt, ...)
 static int
 put(const struct cfg *c, struct layer *l, long w, long h, long ch, struct err *e)
 {
-	if (w < 1 || h < 1 || ch < 1 || w > INT_MAX || h > INT_MAX || ch > INT_MAX || w * h > INT_MAX ||
-	    w * h * ch > INT_MAX)
+	if (w < 1 || h < 1 || ch < 1 || w > INT_MAX || h > INT_MAX || ch > INT_MAX ||
+	    w * h > INT_MAX || w * h * ch > INT_MAX)
 		return bad(c, l->line, e, "[%s]: an output of %ldx%ldx%ld: more than %d numbers",
 		    layer_name(l->type), w, h, ch, INT_MAX);
 	l->w = (int)w;
@@ -42,14 +42,17 @@ shape_conv(const struct cfg *c, struct layer *l, struct err *e)
 	long w = (long)l->in_w + 2 * d->pad - reach;
 
 	if (l->in_c % d->groups || d->k % d->groups)
-		return bad(c, l->line, e, "groups=%d does not divide both the %d input channels and "
-		    "filters=%d", d->groups, l->in_c, d->k);
+		return bad(c, l->line, e,
+		    "groups=%d does not divide both the %d input channels and "
+		    "filters=%d",
+		    d->groups, l->in_c, d->k);
 	if ((double)d->k * d->size * d->size * (l->in_c / d->groups) > MAX_WEIGHTS)
-		return bad(c, l->key_line, e, "filters=%d of %dx%dx%d: more than %d weights in a layer", d->k,
-		    d->size, d->size, l->in_c / d->groups, MAX_WEIGHTS);
+		return bad(c, l->key_line, e,
+		    "filters=%d of %dx%dx%d: more than %d weights in a layer", d->k, d->size,
+		    d->size, l->in_c / d->groups, MAX_WEIGHTS);
 	if (h < 0 || w < 0)
-		return bad(c, l->line, e, "a kernel of %ldx%ld does not fit its input of %dx%d", reach, reach,
-		    l->in_w, l->in_h);
+		return bad(c, l->line, e, "a kernel of %ldx%ld does not fit its input of %dx%d",
+		    reach, reach, l->in_w, l->in_h);
 	return put(c, l, w / d->stride_x + 1, h / d->stride_y + 1, d->k, e);
 }
 
@@ -60,8 +63,8 @@ shape_pool(const struct cfg *c, struct layer *l, struct err *e)
 	long h = (long)l->in_h + d->padding - d->size, w = (long)l->in_w + d->padding - d->size;
 
 	if (h < 0 || w < 0)
-		return bad(c, l->line, e, "a window of %dx%d does not fit its input of %dx%d", d->size, d->size,
-		    l->in_w, l->in_h);
+		return bad(c, l->line, e, "a window of %dx%d does not fit its input of %dx%d",
+		    d->size, d->size, l->in_w, l->in_h);
 	return put(c, l, w / d->stride_x + 1, h / d->stride_y + 1, l->in_c, e);
 }
 
@@ -78,11 +81,14 @@ shape_route(const struct cfg *c, struct layer *l, struct err *e)
 		const struct layer *s = &c->l[d->src[i]];
 
 		if (s->w != first->w || s->h != first->h)
-			return bad(c, l->key_line, e, "layers: layer %d is %dx%d, layer %d is %dx%d; a route joins "
-			    "equal sizes", d->src[0], first->w, first->h, d->src[i], s->w, s->h);
+			return bad(c, l->key_line, e,
+			    "layers: layer %d is %dx%d, layer %d is %dx%d; a route joins "
+			    "equal sizes",
+			    d->src[0], first->w, first->h, d->src[i], s->w, s->h);
 		if (s->c % d->groups)
-			return bad(c, l->line, e, "groups=%d does not divide the %d channels of layer %d",
-			    d->groups, s->c, d->src[i]);
+			return bad(c, l->line, e,
+			    "groups=%d does not divide the %d channels of layer %d", d->groups,
+			    s->c, d->src[i]);
 		sum += s->c / d->groups;
 	}
 	return put(c, l, first->w, first->h, sum, e);
@@ -95,8 +101,10 @@ shape_shortcut(const struct cfg *c, struct layer *l, struct err *e)
 		const struct layer *s = &c->l[l->u.join.src[i]];
 
 		if (s->w != l->in_w || s->h != l->in_h)
-			return bad(c, l->key_line, e, "from: layer %d is %dx%d, the layer before is %dx%d; a "
-			    "shortcut adds equal sizes", l->u.join.src[i], s->w, s->h, l->in_w, l->in_h);
+			return bad(c, l->key_line, e,
+			    "from: layer %d is %dx%d, the layer before is %dx%d; a "
+			    "shortcut adds equal sizes",
+			    l->u.join.src[i], s->w, s->h, l->in_w, l->in_h);
 	}
 	return put(c, l, l->in_w, l->in_h, l->in_c, e);
 }
@@ -119,8 +127,10 @@ shape_scale(const struct cfg *c, struct layer *l, struct err *e)
 		want = "1x1 and the same channels";
 	}
 	if (!fits)
-		return bad(c, l->key_line, e, "from: the layer before is %dx%dx%d, layer %d is %dx%dx%d; want "
-		    "%s", l->in_w, l->in_h, l->in_c, l->u.scale.src, s->w, s->h, s->c, want);
+		return bad(c, l->key_line, e,
+		    "from: the layer before is %dx%dx%d, layer %d is %dx%dx%d; want "
+		    "%s",
+		    l->in_w, l->in_h, l->in_c, l->u.scale.src, s->w, s->h, s->c, want);
 	return put(c, l, s->w, s->h, s->c, e);
 }
 
@@ -130,12 +140,13 @@ shape_reorg(const struct cfg *c, struct layer *l, struct err *e)
 	int s = l->u.stride.stride, legacy = l->type == L_REORG;
 
 	if (legacy && l->in_c % (s * s))
-		return bad(c, l->line, e, "%d input channels: want a multiple of stride x stride = %d", l->in_c,
-		    s * s);
+		return bad(c, l->line, e,
+		    "%d input channels: want a multiple of stride x stride = %d", l->in_c, s * s);
 	if (l->u.stride.reverse)
 		return put(c, l, (long)l->in_w * s, (long)l->in_h * s, l->in_c / (s * s), e);
 	if (l->in_w % s || l->in_h % s)
-		return bad(c, l->line, e, "stride=%d does not divide the input of %dx%d", s, l->in_w, l->in_h);
+		return bad(c, l->line, e, "stride=%d does not divide the input of %dx%d", s,
+		    l->in_w, l->in_h);
 	return put(c, l, l->in_w / s, l->in_h / s, (long)l->in_c * s * s, e);
 }
 
@@ -147,13 +158,17 @@ shape_head(const struct cfg *c, struct layer *l, int i, struct err *e)
 	long want = (long)anchors * (d->classes + 5);
 
 	if (i < 1 || c->l[i - 1].type != L_CONV)
-		return bad(c, l->line, e, "[%s]: a [convolutional] with filters=%ld must stand before it",
+		return bad(c, l->line, e,
+		    "[%s]: a [convolutional] with filters=%ld must stand before it",
 		    layer_name(l->type), want);
 	if (want != l->in_c)
-		return bad(c, c->l[i - 1].key_line, e, "filters=%d before [%s]: want filters=%ld, %d anchors "
-		    "x (%d classes + 5)", l->in_c, layer_name(l->type), want, anchors, d->classes);
+		return bad(c, c->l[i - 1].key_line, e,
+		    "filters=%d before [%s]: want filters=%ld, %d anchors "
+		    "x (%d classes + 5)",
+		    l->in_c, layer_name(l->type), want, anchors, d->classes);
 	if (c->net.w % l->in_w || c->net.h % l->in_h)
-		return bad(c, l->line, e, "[%s]: its grid of %dx%d does not divide the input of %dx%d",
+		return bad(c, l->line, e,
+		    "[%s]: its grid of %dx%d does not divide the input of %dx%d",
 		    layer_name(l->type), l->in_w, l->in_h, c->net.w, c->net.h);
 	return put(c, l, l->in_w, l->in_h, l->in_c, e);
 }
@@ -251,7 +266,8 @@ cfg_resize(struct cfg *c, int w, int h, struct err *e)
 	struct err ignore;
 
 	if (w < 1 || h < 1 || w > CFG_SIDE || h > CFG_SIDE)
-		return err_set(e, "%s: input %dx%d: want sides from 1 to %d", c->path, w, h, CFG_SIDE);
+		return err_set(
+		    e, "%s: input %dx%d: want sides from 1 to %d", c->path, w, h, CFG_SIDE);
 	c->net.w = w;
 	c->net.h = h;
 	if (!shape_all(c, !had, e))
@@ -280,7 +296,8 @@ cfg_stride(const struct cfg *c)
 	int most = 1;
 
 	for (int i = 0; i < c->nl; i++)
-		if ((c->l[i].type == L_YOLO || c->l[i].type == L_REGION) && c->net.w / c->l[i].w > most)
+		if ((c->l[i].type == L_YOLO || c->l[i].type == L_REGION) &&
+		    c->net.w / c->l[i].w > most)
 			most = c->net.w / c->l[i].w;
 	return most;
 }
@@ -304,5 +321,6 @@ cfg_floats(const struct cfg *c, int i)
 
 	if (l->type != L_CONV)
 		return 0;
-	return (long)d->k * d->size * d->size * (l->in_c / d->groups) + (long)d->k * (d->bn ? 4 : 1);
+	return (long)d->k * d->size * d->size * (l->in_c / d->groups) +
+	       (long)d->k * (d->bn ? 4 : 1);
 }

@@ -51,7 +51,8 @@ params_plan(const struct cfg *c, struct params *p)
 	p->ntrain = p->nweight;
 	for (int i = 0; i < p->np; i++)
 		if (p->p[i].kind != P_WEIGHT)
-			p->p[i].off = place(p->p[i].kind <= P_GAMMA ? &p->ntrain : &p->nstat, p->p[i].n);
+			p->p[i].off =
+			    place(p->p[i].kind <= P_GAMMA ? &p->ntrain : &p->nstat, p->p[i].n);
 }
 
 void
@@ -115,8 +116,8 @@ weights_init(const struct cfg *c, const struct params *p, uint64_t seed, struct 
 		const struct param *q = &p->p[i];
 
 		if (q->kind == P_WEIGHT)
-			fill_gauss(w->train + q->off, q->n, sqrt(2. / ((double)q->i * q->s * q->s)), seed,
-			    q->layer);
+			fill_gauss(w->train + q->off, q->n, sqrt(2. / ((double)q->i * q->s * q->s)),
+			    seed, q->layer);
 		else if (q->kind == P_GAMMA || q->kind == P_VAR)
 			for (size_t k = 0; k < q->n; k++)
 				(q->kind == P_GAMMA ? w->train : w->stat)[q->off + k] = 1;

@@ -40,8 +40,8 @@ weights_check(const char *path, const struct param *p, const float *v, struct er
 
 	for (size_t i = 0; i < p->n; i++)
 		if (!isfinite(v[i]) || (p->kind == P_VAR && v[i] <= -1e-5f))
-			return err_set(e, "%s: layer %d: %s[%zu] is %g", path, p->layer, names[p->kind],
-			    i, v[i]);
+			return err_set(e, "%s: layer %d: %s[%zu] is %g", path, p->layer,
+			    names[p->kind], i, v[i]);
 	return 0;
 }
 
@@ -78,21 +78,25 @@ read_header(struct darknet *d, const char *path, struct err *e)
 	if (!d->len)
 		return err_set(e, "%s: empty file", path);
 	if (d->len >= sizeof lfs && !memcmp(d->b, lfs, sizeof lfs - 1))
-		return err_set(e, "%s: a Git LFS pointer, not the weights: fetch them with git lfs pull", path);
+		return err_set(e,
+		    "%s: a Git LFS pointer, not the weights: fetch them with git lfs pull", path);
 	while (text < d->len && text < 64 && (d->b[text] >= 32 ? d->b[text] < 127 :
 	    d->b[text] == '\n' || d->b[text] == '\r' || d->b[text] == '\t'))
 		text++;
 	if (text == d->len || text == 64)
-		return err_set(e, "%s: text ('%.30s...'), not a weights file", path, (const char *)d->b);
+		return err_set(
+		    e, "%s: text ('%.30s...'), not a weights file", path, (const char *)d->b);
 	if (d->len < 16)
 		return err_set(e, "%s: %zu bytes: too short for a weights file", path, d->len);
 	major = (uint32_t)little(d->b, 4);
 	minor = (uint32_t)little(d->b + 4, 4);
 	if (major > 1000 || minor > 1000)
-		return err_set(e, "%s: version %u.%u: not a weights file, or one of another byte order", path,
+		return err_set(e,
+		    "%s: version %u.%u: not a weights file, or one of another byte order", path,
 		    major, minor);
 	if (major > 0 || minor > 5)
-		return err_set(e, "%s: version %u.%u is not known; 0.1 to 0.2 are", path, major, minor);
+		return err_set(
+		    e, "%s: version %u.%u is not known; 0.1 to 0.2 are", path, major, minor);
 	d->header = major * 10 + minor >= 2 ? 20 : 16;
 	if (d->len < d->header)
 		return err_set(e, "%s: %zu bytes: cut in its header", path, d->len);
@@ -169,13 +173,16 @@ check_length(const char *path, const struct cfg *c, const struct params *par, si
 
 	if (bytes < want) {
 		if (n == c->nl && (part = partial_at(c, par, bytes)))
-			return err_set(e, "%s: %zu bytes of numbers, %s wants %zu: the first %d layers "
-			    "(-O cutoff=%d loads those)", path, bytes, c->path, want, part, part);
+			return err_set(e,
+			    "%s: %zu bytes of numbers, %s wants %zu: the first %d layers "
+			    "(-O cutoff=%d loads those)",
+			    path, bytes, c->path, want, part, part);
 		return err_set(e, "%s: cut short: %zu bytes of numbers, %s wants %zu", path, bytes,
 		    c->path, want);
 	}
 	if (bytes > all)
-		warn("%s: %zu numbers, %s wants %zu: the rest is not used; do they belong together?",
+		warn(
+		    "%s: %zu numbers, %s wants %zu: the rest is not used; do they belong together?",
 		    path, bytes / 4, c->path, all / 4);
 	return 0;
 }

@@ -41,8 +41,12 @@ member(const struct set *s, const struct param *p)
 static struct st_tensor
 describe(const struct set *s, const struct param *p, const float *v)
 {
-	struct st_tensor t = { .name = xasprintf("%slayer.%d.%s", s->prefix, p->layer, kinds[p->kind]),
-		.type = ST_F32, .ndim = 1, .dim = { p->n }, .n = p->n };
+	struct st_tensor t = { .name =
+				   xasprintf("%slayer.%d.%s", s->prefix, p->layer, kinds[p->kind]),
+		.type = ST_F32,
+		.ndim = 1,
+		.dim = { p->n },
+		.n = p->n };
 	float *copy = (float *)xmalloc(p->n * sizeof *copy);
 
 	if (p->kind == P_WEIGHT) {
@@ -94,8 +98,8 @@ take_tensor(const char *path, const struct st_tensor *t, const struct param *p, 
 	if (t->type != ST_F32 || t->n != p->n || (p->kind == P_WEIGHT && (t->ndim != 4 ||
 	    t->dim[0] != (size_t)p->o || t->dim[1] != (size_t)p->i || t->dim[2] != (size_t)p->s ||
 	    t->dim[3] != (size_t)p->s)))
-		return err_set(e, "%s: tensor %s: %zu numbers, the cfg wants %zu%s", path, t->name, t->n, p->n,
-		    t->type != ST_F32 ? " of type F32" : "");
+		return err_set(e, "%s: tensor %s: %zu numbers, the cfg wants %zu%s", path, t->name,
+		    t->n, p->n, t->type != ST_F32 ? " of type F32" : "");
 	tmp = (float *)xmalloc(p->n * sizeof *tmp);
 	memcpy(tmp, t->data, p->n * sizeof *tmp);
 	bad = weights_check(path, p, tmp, e);
@@ -124,8 +128,8 @@ load_set(const struct st *st, const char *path, const struct cfg *c, const struc
 		*used += t != NULL;
 		if (base && (cutoff < 0 || p->layer < cutoff)) {
 			if (t && !*base)
-				*base = (float *)xcalloc((is_stat(p) ? par->nstat : par->ntrain) + 1,
-				    sizeof **base);
+				*base = (float *)xcalloc(
+				    (is_stat(p) ? par->nstat : par->ntrain) + 1, sizeof **base);
 			if (t)
 				bad = take_tensor(path, t, p, *base + p->off, e);
 			else if (!missing++)

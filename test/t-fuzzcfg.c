@@ -115,8 +115,8 @@ main(void)
 	for (int i = 0; i < 3; i++) {
 		int n = replay(t[i].name, t[i].rounds, t[i].one);
 
-		printf("%sok %d - %s: %d inputs, %d mutations of each\n", n > 2 ? "" : "not ", i + 1,
-		    t[i].name, n, t[i].rounds);
+		printf("%sok %d - %s: %d inputs, %d mutations of each\n", n > 2 ? "" : "not ",
+		    i + 1, t[i].name, n, t[i].rounds);
 		fflush(stdout);
 		failed |= n <= 2;
 	}

@@ -12,7 +12,8 @@ check(const struct cfg *c)
 	for (int i = 0; i < c->nl; i++) {
 		const struct layer *l = &c->l[i];
 
-		assert(l->w > 0 && l->h > 0 && l->c > 0 && l->in_w > 0 && l->in_h > 0 && l->in_c > 0);
+		assert(
+		    l->w > 0 && l->h > 0 && l->c > 0 && l->in_w > 0 && l->in_h > 0 && l->in_c > 0);
 		assert((double)l->w * l->h * l->c <= 2147483647.);
 		assert(cfg_floats(c, i) >= 0 && cfg_flops(c, i) >= 0);
 		if (l->type == L_ROUTE || l->type == L_SHORTCUT)
