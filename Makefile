@@ -1,5 +1,5 @@
 # make            build what this machine can (config.mk says what that is)
-# make demo       draw a data set, train on it for about a minute, score, draw
+# make demo       draw a data set, train on it for two minutes or so, score, draw
 # make check      run the tests       make golden   run the golden cases
 # make fuzz       fuzz the parsers    make install  programs, cfgs and man pages
 # SAN=1 sanitizers; CUDA=no CPU only; ARCH=all every GPU architecture
