@@ -36,54 +36,6 @@ struct bench {
 	size_t batches;			/* bytes of the batches in memory */
 };
 
-static int
-by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Start the kernel's mark of the largest memory anew; the ceiling's matrices do not count. */
-static void
-reset_peak(void)
-{
-	FILE *f = fopen("/proc/self/clear_refs", "w");
-
-	if (f) {
-		fputs("5", f);
-		fclose(f);
-	}
-}
-
-static double
-peak_mb(void)
-{
-	FILE *f = fopen("/proc/self/status", "r");
-	char line[200];
-	long kb = 0;
-
-	while (f && fgets(line, sizeof line, f))
-		if (sscanf(line, "VmHWM: %ld", &kb) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return kb * 1024 / 1e6;
-}
-
-static double
-rss_mb(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	long all, resident = 0;
-
-	if (f && fscanf(f, "%ld %ld", &all, &resident) != 2)
-		resident = 0;
-	if (f)
-		fclose(f);
-	return resident * 4096 / 1e6;
-}
-
 /* One product, GFLOP/s, best of a few. */
 static double
 gemm_rate(struct dev *d, int m, int n, int k)
@@ -173,7 +125,7 @@ open_bench(struct bench *b, char **in, int nin, struct err *e)
 		return -1;
 	b->recipe.train.parts = 1;
 	no.batch = b->recipe.batch;
-	b->before_mb = rss_mb();
+	b->before_mb = bench_rss_mb();
 	if (!(b->dev = dev_open(b->arg['d'], &o, e)) || !(b->net = net_open(b->dev, b->cfg, &no, e)) ||
 	    !(b->t = trainer_open(b->net, NULL, &b->recipe.train, e)))
 		return -1;
@@ -242,8 +194,7 @@ print_step(struct bench *b, double *t, double wait, int n)
 
 	for (int i = 0; i < n; i++)
 		sum += t[i];
-	qsort(t, (size_t)n, sizeof *t, by_value);
-	median = t[n / 2];
+	median = bench_median(t, n);
 	for (int i = 0; i < b->cfg->nl; i++)
 		flops += layer_flops(b, i);
 	flops *= b->recipe.batch / 1e9;
@@ -265,7 +216,7 @@ run(struct bench *b, struct err *e)
 	int bad = 0;
 
 	measure_peak(b);
-	reset_peak();
+	bench_reset_peak();
 	for (int i = 0; i < warm && !bad; i++)
 		bad = step(b, &ignore, e);
 	for (int i = 0; i < n && !bad; i++) {
@@ -274,7 +225,7 @@ run(struct bench *b, struct err *e)
 		wait += b->wait;
 	}
 	progress_end();
-	b->peak_mb = peak_mb();
+	b->peak_mb = bench_peak_mb();
 	measure_peak(b);
 	if (!bad)
 		print_step(b, t, wait, n);

@@ -75,7 +75,8 @@ pass_close(struct pass *p)
 	free(p->mem);
 }
 
-/* Words [w0, w1) of the class's detections, those of rank < last. */
+/* Words [w0, w1) of the class's detections, those of rank < last.  A word that is 0, a plain false
+ * positive at every threshold, only counts. */
 static void
 pass_run(struct pass *p, int c, int w0, int w1, int nt, int last)
 {
@@ -91,7 +92,7 @@ pass_run(struct pass *p, int c, int w0, int w1, int nt, int last)
 		if (e->rank[i] >= last || !times)
 			continue;
 		for (int w = w0; w < w1; w++) {
-			uint32_t code = e->code[i * (size_t)e->words + (size_t)w], bits;
+			uint32_t code = eval_word(e, i, w), bits;
 
 			if (code == full)
 				continue;
@@ -125,18 +126,18 @@ static void
 ultra_grid(const struct eval_tables *tab, int c)
 {
 	const struct eval *e = tab->e;
-	size_t w = (size_t)e->words, word = (size_t)e->off[EV_ULTRA], k = e->cstart[c], j;
+	int word = e->off[EV_ULTRA];
+	size_t k = e->cstart[c], j;
 	size_t n = e->cstart[c + 1];
 	double *p = tab->p + (size_t)c * EVAL_GRID, *r = tab->r + (size_t)c * EVAL_GRID;
-	double npos = tab->npos[(size_t)c * w + word], tp = 0, fp = 0, was[3] = { 0, 0, 0 };
+	double npos = tab->npos[c * e->words + word], tp = 0, fp = 0, was[3] = { 0, 0, 0 };
 	double conf = 0, pr = 0, rc = 0;
 
 	for (int i = EVAL_GRID - 1; i >= 0; i--) {
 		double x = i == EVAL_GRID - 1 ? 1 : i * (1.0 / (EVAL_GRID - 1)), next[3], f;
 
 		for (; k < n && e->score[j = e->order[k]] >= x; k++) {
-			uint32_t code = e->code[j * w + word],
-				 t = tab->weight ? tab->weight[e->pic[j]] : 1;
+			uint32_t code = eval_word(e, j, word), t = tab->weight ? tab->weight[e->pic[j]] : 1;
 
 			tp += code & 1 ? t : 0;
 			fp += code & 0x10001 ? 0 : t;
@@ -155,8 +156,8 @@ ultra_grid(const struct eval_tables *tab, int c)
 			continue;
 		j = e->order[k];
 		was[0] = tab->weight ? tab->weight[e->pic[j]] : 1;
-		was[1] = tp + (e->code[j * w + word] & 1 ? was[0] : 0);
-		was[2] = fp + (e->code[j * w + word] & 0x10001 ? 0 : was[0]);
+		was[1] = tp + (eval_word(e, j, word) & 1 ? was[0] : 0);
+		was[2] = fp + (eval_word(e, j, word) & 0x10001 ? 0 : was[0]);
 		next[0] = e->score[j];
 		next[1] = was[1] + was[2] ? was[1] / (was[1] + was[2]) : 0;
 		next[2] = was[1] / (npos + 1e-16);
@@ -167,8 +168,10 @@ ultra_grid(const struct eval_tables *tab, int c)
 }
 
 static double
-ap_by_rule(const struct eval *e, int rule, const struct eval_curve *v)
+ap_by_rule(const struct eval *e, int rule, const struct eval_curve *v, int absent)
 {
+	if (absent && v->fp_all)	/* no truth, but false positives */
+		return 0;
 	switch (rule) {
 	case EV_COCO: return eval_ap_coco(v);
 	case EV_VOC07: return eval_ap_points(v, 11, e->opt.ulp);
@@ -199,7 +202,8 @@ one_class(struct eval_tables *tab, int c)
 			    ((size_t)c * (size_t)e->words + (size_t)w) * EVAL_IOUS + (size_t)t;
 			const struct eval_curve *v = p.cv + w * EVAL_IOUS + t;
 
-			tab->ap[at] = ap_by_rule(e, r, v);
+			tab->ap[at] = ap_by_rule(e, r, v, e->opt.absent && !(tab->npos[
+			    (size_t)c * (size_t)e->words + (size_t)e->off[r]] > 0));
 			tab->recall[at] = v->npos > 0 ? v->tp_all / v->npos : -1;
 			if (r == EV_ULTRA2019 && t == 0) {
 				tab->end[2 * c] =
@@ -212,17 +216,20 @@ one_class(struct eval_tables *tab, int c)
 				    v->npos > 0 ? (double)p.few[m][t] / v->npos : -1;
 		}
 	pass_close(&p);
-	if (e->opt.rules >> EV_ULTRA & 1)
+	if ((e->opt.rules >> EV_ULTRA & 1) &&
+	    tab->npos[(size_t)c * (size_t)e->words + (size_t)e->off[EV_ULTRA]] > 0)
 		ultra_grid(tab, c);
 }
 
 void
-eval_tables(struct eval_tables *tab, struct eval *e, const uint32_t *weight, int cls)
+eval_tables(struct eval_tables *tab, struct eval *e, const uint32_t *weight)
 {
 	size_t nc = (size_t)e->nclass, cell = nc * (size_t)e->words * EVAL_IOUS;
 
 	memset(tab, 0, sizeof *tab);
 	eval_finish(e);
+	if (weight)
+		eval_pictures(e);
 	tab->e = e;
 	tab->weight = weight;
 	tab->npos = (double *)xcalloc(nc * (size_t)e->words, sizeof(double));
@@ -238,10 +245,6 @@ eval_tables(struct eval_tables *tab, struct eval *e, const uint32_t *weight, int
 	for (size_t i = 0; i < e->nt; i++)
 		tab->ntruth[e->tcls[i]]++;
 	eval_npos(e, weight, tab->npos);
-	if (cls >= 0) {
-		one_class(tab, cls);
-		return;
-	}
 #pragma omp parallel for num_threads(e->opt.threads) schedule(dynamic, 1)
 	for (int c = 0; c < e->nclass; c++)
 		one_class(tab, c);

@@ -59,13 +59,84 @@ resample(struct eval *a, struct eval *b, int n, uint64_t seed, double *diff, int
 		eval_total(a, w, ra);
 		turn(b, times, w);
 		eval_total(b, w, rb);
-		for (int k = 0; k < rows; k++)		/* undefined in this draw: no difference */
+		for (int k = 0; k < rows; k++)		/* undefined in this draw: left out */
 			diff[(size_t)k * (size_t)n + (size_t)i] =
-			    ra[k].value < 0 || rb[k].value < 0 ? 0 : ra[k].value - rb[k].value;
+			    ra[k].value < 0 || rb[k].value < 0 ? NAN : ra[k].value - rb[k].value;
 	}
 	progress_end();
 	free(times);
 	free(ra);
+}
+
+/* The numbers among d[n], sorted, to the front; how many. */
+static int
+numbers(double *d, int n)
+{
+	int m = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!isnan(d[i]))
+			d[m++] = d[i];
+	if (m)
+		qsort(d, (size_t)m, sizeof *d, up);
+	return m;
+}
+
+/* Both sides, their difference, and the ends of its interval where all that is defined. */
+struct eval_versus *
+eval_versus(struct eval *a, struct eval *b, int n, double level, uint64_t seed, int *rows)
+{
+	struct eval_row ra[EVAL_ROWS], rb[EVAL_ROWS];
+	int nr = *rows = eval_total(a, NULL, ra);
+	struct eval_versus *v = (struct eval_versus *)xcalloc((size_t)nr + 1, sizeof *v);
+	double *diff = (double *)xmalloc(((size_t)nr * (size_t)n + 1) * sizeof *diff);
+	double cut = (1 - level) / 2;
+
+	eval_total(b, NULL, rb);
+	if (a->nimage)
+		resample(a, b, n, seed, diff, nr);
+	for (int k = 0; k < nr; k++) {
+		double *d = diff + (size_t)k * (size_t)n;
+		int m = a->nimage ? numbers(d, n) : 0;
+
+		v[k].row = ra[k];
+		v[k].base = rb[k].value;
+		v[k].defined = ra[k].value >= 0 && rb[k].value >= 0;
+		v[k].diff = ra[k].value - rb[k].value;
+		if (!v[k].defined || !m)
+			continue;
+		v[k].interval = 1;
+		v[k].low = d[(int)floor(cut * (m - 1))];
+		v[k].high = d[(int)ceil((1 - cut) * (m - 1))];
+	}
+	free(diff);
+	return v;
+}
+
+/* AP of each class on both sides, by the first rule asked for. */
+struct eval_change *
+eval_changes(struct eval *a, struct eval *b, int *n)
+{
+	struct eval_row ra[EVAL_ROWS], rb[EVAL_ROWS];
+	struct eval_tables ta, tb;
+	struct eval_change *c = (struct eval_change *)xcalloc(
+	    (size_t)a->nclass * EV_RULES + 1, sizeof *c);
+
+	eval_tables(&ta, a, NULL);
+	eval_tables(&tb, b, NULL);
+	*n = 0;
+	for (int k = 0; k < a->nclass; k++) {
+		int rows = eval_class(a, &ta, k, ra);
+
+		eval_class(b, &tb, k, rb);
+		for (int i = 0; i < rows; i++)
+			if ((!strcmp(ra[i].metric, "AP") || !strcmp(ra[i].metric, "mAP")) &&
+			    ra[i].value >= 0)
+				c[(*n)++] = (struct eval_change){ k, ra[i], rb[i].value };
+	}
+	eval_tables_free(&ta);
+	eval_tables_free(&tb);
+	return c;
 }
 
 static void
@@ -74,53 +145,24 @@ put(FILE *f, const struct eval_row *r, const char *what, double v)
 	fprintf(f, "%s\t-\t%s.%s\t%.17g\n", r->rule, r->metric, what, v);
 }
 
-static void
-per_class(FILE *f, struct eval *a, struct eval *b, const struct eval_truth *t)
+void
+eval_versus_print(FILE *f, const struct eval_versus *v, int rows, const struct eval_change *c, int n,
+    const struct eval_truth *t)
 {
-	struct eval_row ra[EVAL_ROWS], rb[EVAL_ROWS];
-
-	for (int c = 0; c < a->nclass; c++) {
-		int n = eval_class(a, c, ra);
+	for (int k = 0; k < rows; k++) {
+		put(f, &v[k].row, "base", v[k].base);
+		if (v[k].defined)
+			put(f, &v[k].row, "diff", v[k].diff);
+		if (v[k].interval) {
+			put(f, &v[k].row, "low", v[k].low);
+			put(f, &v[k].row, "high", v[k].high);
+		}
+	}
+	for (int k = 0; k < n; k++) {
 		char id[32];
 
-		eval_class(b, c, rb);
-		snprintf(id, sizeof id, "%lld", (long long)t->class_id[c]);
-		for (int k = 0; k < n; k++)
-			if ((!strcmp(ra[k].metric, "AP") || !strcmp(ra[k].metric, "mAP")) &&
-			    ra[k].value >= 0) {
-				fprintf(f, "%s\t", ra[k].rule);
-				tsv_name(f, t->class_name[c] ? t->class_name[c] : id);
-				fprintf(f, "\t%s.diff\t%.17g\n", ra[k].metric,
-				    ra[k].value - rb[k].value);
-			}
+		fprintf(f, "%s\t", c[k].row.rule);
+		tsv_name(f, eval_class_name(t, c[k].cls, id));
+		fprintf(f, "\t%s.diff\t%.17g\n", c[k].row.metric, c[k].row.value - c[k].base);
 	}
-}
-
-void
-eval_compare(FILE *f, struct eval *a, struct eval *b, const struct eval_truth *t, int n,
-    double level, uint64_t seed)
-{
-	struct eval_row ra[EVAL_ROWS], rb[EVAL_ROWS];
-	int rows = eval_total(a, NULL, ra);
-	double *diff = (double *)xmalloc(((size_t)rows * (size_t)n + 1) * sizeof *diff);
-	double cut = (1 - level) / 2;
-
-	eval_total(b, NULL, rb);
-	if (t->n)
-		resample(a, b, n, seed, diff, rows);
-	for (int k = 0; k < rows; k++) {
-		double *d = diff + (size_t)k * (size_t)n;
-
-		put(f, ra + k, "base", rb[k].value);
-		if (ra[k].value < 0 || rb[k].value < 0)		/* undefined on one side */
-			continue;
-		put(f, ra + k, "diff", ra[k].value - rb[k].value);
-		if (!n || !t->n)
-			continue;
-		qsort(d, (size_t)n, sizeof *d, up);
-		put(f, ra + k, "low", d[(int)floor(cut * (n - 1))]);
-		put(f, ra + k, "high", d[(int)ceil((1 - cut) * (n - 1))]);
-	}
-	per_class(f, a, b, t);
-	free(diff);
 }

@@ -1,9 +1,11 @@
 /* evalmap.c -- scoring: pictures go in, what is kept of each detection goes to the metrics.
  *
  * Truths and detections of a picture are met once, by every rule asked for, and then forgotten;
- * about 28 bytes of a detection stay (struct eval).  Pictures are independent of each other, so
- * threads take pictures here and classes in evalap.c, and results do not depend on their number:
- * each picture writes to places fixed beforehand. */
+ * 16 bytes of a detection stay, 20 once sorted (struct eval).  What the rules say of a detection is
+ * a row of words, and few rows are different: most detections are plain false positives of one
+ * size.  So a row is kept once, and a detection has its number.  Pictures are independent of each
+ * other, so threads take pictures here and classes in evalap.c, and results do not depend on their
+ * number: each picture writes to places fixed beforehand. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +39,28 @@ eval_defaults(struct eval_opts *o)
 	o->narea = 4;
 	memcpy(o->area, edge, sizeof edge);
 	o->pixel = 1;
+	o->thresh = 0.25;
 	o->threads = 1;
+}
+
+int
+eval_rules(struct eval_opts *o, const char *s)
+{
+	o->rules = 0;
+	for (;;) {
+		size_t n = strcspn(s, ",");
+		int r = 0;
+
+		while (r < EV_RULES &&
+		       (strlen(eval_rule_name[r]) != n || memcmp(eval_rule_name[r], s, n)))
+			r++;
+		if (r == EV_RULES)
+			return -1;
+		o->rules |= 1u << r;
+		if (!s[n])
+			return 0;
+		s += n + 1;
+	}
 }
 
 struct eval *
@@ -79,6 +102,10 @@ eval_close(struct eval *e)
 	free(e->cls);
 	free(e->rank);
 	free(e->code);
+	free(e->over);
+	free(e->row);
+	free(e->slot);
+	free(e->fresh);
 	free(e->tcls);
 	free(e->tmask);
 	free(e->order);
@@ -249,7 +276,8 @@ one_image(struct eval *e, const struct eval_image *im, size_t at, size_t tat, st
 			e->cls[at + (size_t)k] = (uint16_t)c;
 			e->rank[at + (size_t)k] = (uint16_t)(k < 65535 ? k : 65535);
 		}
-		eval_group(e, im, w->ord, nd, w->tr, nt, e->code + at * (size_t)e->words, &w->buf);
+		eval_group(e, im, w->ord, nd, w->tr, nt, e->fresh + (at - e->n) * (size_t)e->words,
+		    e->over ? e->over + at : NULL, &w->buf);
 		at += (size_t)nd;
 	}
 	for (int i = 0; i < im->nbox; i++)
@@ -279,17 +307,78 @@ make_room(struct eval *e, const struct eval_image *im, int n)
 	GROW(e->score, oldn, nd);
 	GROW(e->cls, oldn, nd);
 	GROW(e->rank, oldn, nd);
+	GROW(e->code, oldn, nd);
+	if (e->opt.rules >> EV_DARKNET & 1)
+		GROW(e->over, oldn, nd);
 	e->cap = cap;
+	GROW(e->fresh, e->fresh_cap, (nd - e->n) * (size_t)e->words);
+	e->fresh_cap = cap;
 #undef GROW
-	e->code = (uint32_t *)xrealloc(e->code, cap * (size_t)e->words * sizeof *e->code);
 	if (nd > UINT32_MAX)
 		die(1, "%zu detections: at most %u", nd, UINT32_MAX);
+}
+
+static size_t
+row_hash(const uint32_t *row, int words)
+{
+	uint64_t h = 0;
+
+	for (int w = 0; w < words; w++)
+		h = (h ^ row[w]) * 0x9e3779b97f4a7c15u;
+	return (size_t)(h >> 32);
+}
+
+static size_t
+row_place(const struct eval *e, const uint32_t *row)
+{
+	size_t w = (size_t)e->words, i = row_hash(row, e->words) & (e->slots - 1);
+
+	while (e->slot[i] && memcmp(e->row + (e->slot[i] - 1) * w, row, w * sizeof *row))
+		i = (i + 1) & (e->slots - 1);
+	return i;
+}
+
+static void
+more_slots(struct eval *e)
+{
+	e->slots = e->slots ? 2 * e->slots : 1024;
+	free(e->slot);
+	e->slot = (uint32_t *)xcalloc(e->slots, sizeof *e->slot);
+	for (size_t k = 0; k < e->nrow; k++)
+		e->slot[row_place(e, e->row + k * (size_t)e->words)] = (uint32_t)k + 1;
+}
+
+/* The new rows, n of them, become numbers.  A row like the one before is most common. */
+static void
+number_rows(struct eval *e, size_t n)
+{
+	size_t w = (size_t)e->words;
+
+	for (size_t k = 0; k < n; k++) {
+		const uint32_t *row = e->fresh + k * w;
+		size_t at;
+
+		if (k && !memcmp(row, row - w, w * sizeof *row)) {
+			e->code[e->n + k] = e->code[e->n + k - 1];
+			continue;
+		}
+		if (2 * e->nrow >= e->slots)
+			more_slots(e);
+		at = row_place(e, row);
+		if (!e->slot[at]) {
+			e->row = (uint32_t *)xgrow(e->row, &e->row_cap, (e->nrow + 1) * w,
+			    sizeof *e->row);
+			memcpy(e->row + e->nrow * w, row, w * sizeof *row);
+			e->slot[at] = (uint32_t)++e->nrow;
+		}
+		e->code[e->n + k] = e->slot[at] - 1;
+	}
 }
 
 void
 eval_add(struct eval *e, const struct eval_image *im, int n)
 {
-	size_t first = e->nimage;
+	size_t first = e->nimage, nd;
 
 	make_room(e, im, n);
 	e->finished = 0;
@@ -305,6 +394,8 @@ eval_add(struct eval *e, const struct eval_image *im, int n)
 		worker_close(&w);
 	}
 	e->nimage += (size_t)n;
-	e->n = n || first ? e->dend[e->nimage - 1] : 0;
+	nd = n || first ? e->dend[e->nimage - 1] : 0;
+	number_rows(e, nd - e->n);
+	e->n = nd;
 	e->nt = n || first ? e->tend[e->nimage - 1] : 0;
 }

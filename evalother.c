@@ -52,26 +52,41 @@ order_pics(struct eval_truth *t)
 		t->pic[i].id = EVAL_NOID;
 }
 
+struct id_at { int64_t id; int at; };
+
+static int
+by_class_id(const void *pa, const void *pb)
+{
+	const struct id_at *a = (const struct id_at *)pa, *b = (const struct id_at *)pb;
+
+	return a->id < b->id ? -1 : a->id > b->id ? 1 : a->at - b->at;
+}
+
 /* Classes in ascending order of their ids, as everywhere here. */
 static void
 take_classes(struct eval_truth *t, char *const *name, const int64_t *id, int n)
 {
+	struct id_at *order = (struct id_at *)xmalloc((size_t)(n + 1) * sizeof *order);
 	int *to = (int *)xmalloc((size_t)(n + 1) * sizeof *to);
 
 	t->nclass = n;
 	t->class_name = (char **)xcalloc((size_t)n, sizeof *t->class_name);
 	t->class_id = (int64_t *)xcalloc((size_t)n, sizeof *t->class_id);
-	for (int i = 0; i < n; i++) {
-		to[i] = 0;
-		for (int k = 0; k < n; k++)
-			to[i] += id[k] < id[i] || (id[k] == id[i] && k < i);
-		t->class_name[to[i]] = name && name[i] ? xstrdup(name[i]) : NULL;
-		t->class_id[to[i]] = id[i];
+	for (int i = 0; i < n; i++)
+		order[i] = (struct id_at){ id[i], i };
+	qsort(order, (size_t)n, sizeof *order, by_class_id);
+	for (int k = 0; k < n; k++) {
+		int i = order[k].at;
+
+		to[i] = k;
+		t->class_name[k] = name && name[i] ? xstrdup(name[i]) : NULL;
+		t->class_id[k] = id[i];
 		t->ids |= id[i] != i;
 	}
 	for (size_t i = 0; i < t->nbox; i++)
 		t->box[i].cls = to[t->box[i].cls];
 	free(to);
+	free(order);
 }
 
 static void

@@ -7,24 +7,21 @@
 
 #include "yolo.h"
 
-enum { STEPS = 1000 };
+enum { STEPS = EVAL_SCORES - 1 };
 
 static void
 put_class(FILE *f, const struct eval_truth *t, int c)
 {
-	if (c < 0)
-		fputs("-", f);
-	else if (t->class_name[c])
-		tsv_name(f, t->class_name[c]);
-	else
-		fprintf(f, "%lld", (long long)t->class_id[c]);
+	char id[32];
+
+	tsv_name(f, c < 0 ? "-" : eval_class_name(t, c, id));
 }
 
 /* Entry i at threshold t: 1 true positive, 0 false positive, -1 neither. */
 static int
 outcome(const struct eval *e, size_t i, int t)
 {
-	uint32_t code = e->code[i * (size_t)e->words + (size_t)e->off[EV_COCO]] >> t;
+	uint32_t code = eval_word(e, i, e->off[EV_COCO]) >> t;
 
 	if (e->rank[i] >= e->opt.maxdet[e->opt.nmaxdet - 1] || code & 0x10000)
 		return -1;
@@ -70,31 +67,82 @@ eval_write_pr(FILE *f, struct eval *e, const struct eval_truth *truth, struct ev
 	free(npos);
 }
 
-/* Detections by falling score; a row for each threshold k / 1000, from 1 down to 0. */
-static void
-by_score(FILE *f, struct eval *e, const struct eval_truth *truth, int c, double n)
+/* COCO's interpolated precision: the largest at recall i * 0.01 or more. */
+int
+eval_pr(const struct eval *e, int c, int t, double npos, double *p)
 {
-	const uint32_t *order = c < 0 ? e->all : e->order + e->cstart[c];
-	size_t k = 0, end = c < 0 ? e->n : e->cstart[c + 1] - e->cstart[c];
+	double *rc, *pr, tp = 0, fp = 0;
+	size_t n = e->cstart[c + 1] - e->cstart[c], m = 0, k = 0;
+
+	if (npos <= 0)
+		return 0;
+	rc = (double *)xmalloc(2 * (n + 1) * sizeof *rc);
+	pr = rc + n + 1;
+	for (size_t i = e->cstart[c]; i < e->cstart[c + 1]; i++) {
+		int r = outcome(e, e->order[i], t);
+
+		fp += r == 0;
+		if (r == 1) {
+			rc[m] = ++tp / npos;
+			pr[m++] = tp / (tp + fp);
+		}
+	}
+	pr[m] = 0;
+	for (size_t i = m; i-- > 0;)
+		pr[i] = fmax(pr[i], pr[i + 1]);
+	for (int i = 0; i <= 100; i++) {
+		while (k < m && rc[k] < i * 0.01)
+			k++;
+		p[i] = pr[k];
+	}
+	free(rc);
+	return 1;
+}
+
+void
+eval_by_score(struct eval *e, int c, double npos, double *p, double *r, double *f1)
+{
+	const uint32_t *order;
+	size_t k = 0, end;
 	double tp = 0, fp = 0;
 	int t = 0;
 
+	if (c < 0)
+		eval_best_all(e);		/* sorts all classes together */
+	order = c < 0 ? e->all : e->order + e->cstart[c];
+	end = c < 0 ? e->n : e->cstart[c + 1] - e->cstart[c];
 	while (t + 1 < e->niou[EV_COCO] && fabs(e->iou[EV_COCO][t] - 0.5) > 1e-9)
 		t++;
 	if (fabs(e->iou[EV_COCO][t] - 0.5) > 1e-9)
 		t = 0;
-	for (int i = STEPS; i >= 0 && n > 0; i--) {
+	for (int i = STEPS; i >= 0; i--) {
 		double thr = (double)i / STEPS;
 
 		for (; k < end && e->score[order[k]] >= thr; k++) {
-			int r = outcome(e, order[k], t);
+			int o = outcome(e, order[k], t);
 
-			tp += r == 1;
-			fp += r == 0;
+			tp += o == 1;
+			fp += o == 0;
 		}
+		p[i] = tp + fp > 0 ? tp / (tp + fp) : 1;
+		r[i] = tp / npos;
+		f1[i] = 2 * tp / (tp + fp + npos);
+	}
+}
+
+/* A row for each threshold k / 1000, from 1 down to 0. */
+static void
+by_score(FILE *f, struct eval *e, const struct eval_truth *truth, int c, double npos)
+{
+	double v[3][EVAL_SCORES];
+
+	if (npos <= 0)
+		return;
+	eval_by_score(e, c, npos, v[0], v[1], v[2]);
+	for (int i = STEPS; i >= 0; i--) {
 		put_class(f, truth, c);
-		fprintf(f, "\t%.9g\t%.17g\t%.17g\t%.17g\n", thr, tp + fp > 0 ? tp / (tp + fp) : 1,
-		    tp / n, 2 * tp / (tp + fp + n));
+		fprintf(f, "\t%.9g\t%.17g\t%.17g\t%.17g\n", (double)i / STEPS, v[0][i], v[1][i],
+		    v[2][i]);
 	}
 }
 
@@ -107,7 +155,7 @@ eval_write_conf(FILE *f, struct eval *e, const struct eval_truth *truth, struct 
 	fprintf(f, "#class\tscore\tprecision\trecall\tF1\n");
 	if (!(e->opt.rules >> EV_COCO & 1))
 		return;
-	eval_best(e, -1, NULL);		/* sorts all classes together */
+	eval_finish(e);
 	npos = truths(e);
 	for (int c = 0; c < e->nclass; c++)
 		sum += npos[c * e->words + e->off[EV_COCO]];

@@ -365,17 +365,14 @@ eval_read_scan(struct scan *s, eval_sink *sink, void *arg, struct err *e)
 	struct reader d = { .sink = sink, .arg = arg, .e = e };
 	int r;
 
-	if (!strncmp(s->p, "\xef\xbb\xbf", 3))
-		s->p += 3;
+	if (scan_no_text(s))
+		return scan_error(s, e);
 	while (!scan_peek(s) && scan_more(s))
 		;
 	if (s->p == s->end)
 		return s->error ? scan_error(s, e) : 0;
-	if (*s->p != '[' && *s->p != '{') {
-		if (*s->p && s->p[0] < ' ')
-			return scan_fail(s, s->p, "neither JSON nor text"), scan_error(s, e);
+	if (*s->p != '[' && *s->p != '{')
 		return eval_read_text(s, s->path, sink, arg, e);
-	}
 	r = json(s, &d);
 	if (!r && s->error)
 		r = -1;

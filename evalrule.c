@@ -16,6 +16,7 @@ struct group {
 	const int *ord, *tr;
 	int nd, nt;
 	uint32_t *code;
+	double *over;			/* darknet's IoU of a true positive at its first threshold */
 };
 
 static void *
@@ -284,6 +285,8 @@ plain_group(const struct group *p, enum eval_rule r, struct eval_buf *buf)
 				else if (!(used[b.truth] & one)) {
 					used[b.truth] |= one;
 					code |= one;
+					if (r == EV_DARKNET && !t)
+						p->over[d] = b.iou;
 				}
 			} else if (strict ? b.soft > thr : b.soft >= thr)
 				code |= one << 16;
@@ -294,9 +297,9 @@ plain_group(const struct group *p, enum eval_rule r, struct eval_buf *buf)
 
 void
 eval_group(const struct eval *e, const struct eval_image *im, const int *ord, int nd,
-    const int *tr, int nt, uint32_t *code, struct eval_buf *buf)
+    const int *tr, int nt, uint32_t *code, double *over, struct eval_buf *buf)
 {
-	struct group p = { e, im, ord, tr, nd, nt, code };
+	struct group p = { e, im, ord, tr, nd, nt, code, over };
 
 	if (e->opt.rules >> EV_COCO & 1) {
 		memset(code, 0, (size_t)nd * (size_t)e->words * sizeof *code);

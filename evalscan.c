@@ -38,6 +38,8 @@ scan_open(struct scan *s, const char *path, struct err *e)
 		scan_close(s);
 		return -1;
 	}
+	if (!strncmp(s->p, "\xef\xbb\xbf", 3))		/* a mark of UTF-8 */
+		s->p += 3;
 	return 0;
 }
 
@@ -132,6 +134,33 @@ int
 scan_again(struct scan *s)
 {
 	return s->at >= s->end && scan_more(s);
+}
+
+/* What the file is instead of text, with the failure in s; 0: it may be text. */
+int
+scan_no_text(struct scan *s)
+{
+	static const struct { const char *magic; int n; const char *what; } known[] = {
+		{ "\x1f\x8b", 2, "compressed by gzip: want zcat FILE |" },
+		{ "\x28\xb5\x2f\xfd", 4, "compressed by zstd: want zstdcat FILE |" },
+		{ "\xfd" "7zXZ", 5, "compressed by xz: want xzcat FILE |" },
+		{ "BZh", 3, "compressed by bzip2: want bzcat FILE |" },
+		{ "PK\3\4", 4, "a zip archive: want unzip -p FILE |" },
+		{ "\xff\xfe", 2, "UTF-16: want UTF-8" }, { "\xfe\xff", 2, "UTF-16: want UTF-8" },
+		{ "\x89PNG", 4, "a picture" }, { "\xff\xd8\xff", 3, "a picture" },
+	};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (s->end - s->p >= known[i].n && !memcmp(s->p, known[i].magic, (size_t)known[i].n))
+			return scan_fail(s, s->p, "the file is %s", known[i].what);
+	for (const char *p = s->p; p < s->end && p < s->p + 512; p++)
+		if ((unsigned char)*p < ' ' && !strchr("\t\n\r\f", *p))
+			return scan_fail(s, s->p, "neither JSON nor text: byte %d at %ld", *p,
+			    (long)(p - s->p));
+		else if (!*p)
+			return scan_fail(s, s->p, "neither JSON nor text: a NUL byte at %ld",
+			    (long)(p - s->p));
+	return 0;
 }
 
 static const double ten[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12,

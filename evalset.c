@@ -20,19 +20,16 @@ eval_set_open(struct eval_set *s, const struct eval_truth *t, struct eval *ev)
 	s->ev = ev;
 	s->seen = (unsigned char *)xcalloc((size_t)t->n, 1);
 	s->last_pic = s->last_side = -1;
+	eval_classes_open(s);
 }
 
 static void
 forget(struct eval_set *s)
 {
-	for (int i = 0; i < s->nside; i++)
-		free(s->side[i].name);
-	free(s->side);
-	s->side = NULL;
-	s->nside = 0;
+	eval_classes_clear(s);
 	eval_hash_free(&s->unknown);
-	s->total = s->low = s->bad_images = s->bad_classes = s->dup_images = s->n = 0;
-	s->last_pic = s->last_side = -1;
+	s->total = s->low = s->bad_images = s->several = s->bad_classes = s->dup_images = s->n = 0;
+	s->last_pic = -1;
 	s->last_len = 0;
 	memset(s->seen, 0, (size_t)s->truth->n);
 }
@@ -41,117 +38,10 @@ void
 eval_set_close(struct eval_set *s)
 {
 	forget(s);
+	eval_hash_free(&s->class_at);
 	free(s->raw);
 	free(s->seen);
 	free(s->last_image);
-}
-
-/* ---- classes ---- */
-
-static int
-class_by_name(const struct eval_truth *t, const char *name)
-{
-	for (int i = 0; i < t->nclass; i++)
-		if (t->class_name[i] && !strcmp(t->class_name[i], name))
-			return i;
-	return -1;
-}
-
-/* The truth's class by name or id; classes without either by position, checked at the end. */
-static int
-class_of(const struct eval_set *s, const struct eval_side *d)
-{
-	const struct eval_truth *t = s->truth;
-
-	if (d->name)
-		return class_by_name(t, d->name);
-	if (d->kind == EVAL_BY_ID && t->ids) {
-		for (int i = 0; i < t->nclass; i++)
-			if (t->class_id[i] == d->cls)
-				return i;
-		return -1;
-	}
-	/* yolo-detect -f coco writes class + 1 where it knows no ids */
-	return (int)(d->kind == EVAL_BY_ID ? d->cls - 1 : d->cls);
-}
-
-static int
-same_class(const struct eval_side *d, const struct eval_in *in)
-{
-	if (d->kind != in->kind || (in->kind != EVAL_BY_NAME && d->cls != in->cls))
-		return 0;
-	return in->name && d->name ? !strncmp(d->name, in->name, in->name_len) &&
-	    !d->name[in->name_len] : in->kind == EVAL_BY_ID || (!in->name && !d->name);
-}
-
-static int
-side_of(struct eval_set *s, const struct eval_in *in)
-{
-	struct eval_side *d;
-	size_t n = in->name_len;
-
-	if (s->last_side >= 0 && same_class(s->side + s->last_side, in))
-		return s->last_side;
-	for (int i = 0; i < s->nside; i++)
-		if (same_class(s->side + i, in))
-			return s->last_side = i;
-	s->side = (struct eval_side *)xrealloc(s->side, (size_t)(s->nside + 1) * sizeof *s->side);
-	d = s->side + s->nside;
-	memset(d, 0, sizeof *d);
-	d->kind = in->kind;
-	d->cls = in->cls;
-	if (in->name && in->kind != EVAL_BY_ID)
-		d->name = (char *)memcpy(xcalloc(n + 1, 1), in->name, n);
-	else if (in->kind == EVAL_BY_INDEX && in->cls < s->nnames)
-		d->name = xstrdup(s->names[in->cls]);
-	d->to = class_of(s, d);
-	return s->last_side = s->nside++;
-}
-
-/* All names known: fine.  Else by position, when both sides count the same classes. */
-static int
-settle_classes(struct eval_set *s, struct err *e)
-{
-	const struct eval_truth *t = s->truth;
-	const char *odd = NULL;
-	int64_t most = s->nnames - 1;
-	int named = 0, numbered = 1, n = 0;
-
-	for (int i = 0; i < s->nside; i++) {
-		struct eval_side *d = s->side + i;
-
-		named |= d->name != NULL;
-		numbered &= d->kind == EVAL_BY_INDEX;
-		most = d->kind == EVAL_BY_INDEX && d->cls > most ? d->cls : most;
-		if (d->name && d->to < 0 && !odd)
-			odd = d->name;
-		if (!d->name && d->kind == EVAL_BY_INDEX && d->to >= t->nclass)
-			return err_set(e, "class %lld of the detections: the truth has %d classes",
-			    (long long)d->cls, t->nclass);
-		if (d->kind == EVAL_BY_ID && !t->ids && (d->to < 0 || d->to >= t->nclass) &&
-		    s->skip_unknown >= 0)
-			return err_set(e, "category_id %lld of the detections: the truth has no ids, so they "
-			    "would be 1..%d: want a truth with ids, or -O unknown=skip",
-			    (long long)d->cls, t->nclass);
-		if (d->to >= t->nclass)
-			d->to = -1;
-	}
-	if (!odd || s->skip_unknown < 0)
-		return 0;
-	for (int i = 0; i < t->nclass; i++)
-		n += t->class_name[i] != NULL;
-	if (named && n && (!numbered || most + 1 != t->nclass))
-		return err_set(e,
-		    "class '%s' of the detections is not in the truth, and %lld classes there "
-		    "are not %d here: want the same names, or -O unknown=skip",
-		    odd, (long long)(numbered ? most + 1 : s->nside), t->nclass);
-	if (!numbered)
-		return err_set(
-		    e, "class '%s' of the detections: the truth has no class names", odd);
-	s->by_position = 1;
-	for (int i = 0; i < s->nside; i++)
-		s->side[i].to = (int)s->side[i].cls;
-	return 0;
 }
 
 /* ---- pictures ---- */
@@ -182,6 +72,7 @@ unknown_picture(struct eval_set *s, const struct eval_in *in)
 
 	snprintf(id, sizeof id, "%lld", (long long)in->image_id);
 	s->bad_images++;
+	s->several += s->last_pic == -2;
 	if (in->image)
 		eval_hash_put(&s->unknown, in->image, in->image_len, (int)s->unknown.n);
 	else
@@ -189,6 +80,12 @@ unknown_picture(struct eval_set *s, const struct eval_in *in)
 }
 
 /* ---- scoring ---- */
+
+static size_t
+block(const struct eval_set *s)
+{
+	return s->ev->opt.threads > 1 ? 16 * BLOCK : BLOCK;
+}
 
 /* Is the list the same block k times over?  Its length, or n. */
 static int
@@ -224,13 +121,14 @@ score_images(struct eval_set *s, struct eval_image *im, const int *pic, int n)
 		s->each(s->arg, pic[i], im + i);
 }
 
-/* Detections [0, n) of raw, together by picture: score them and let them go. */
+/* Detections [0, n) of raw, together by picture: score them, some thousands at a time (threads that
+ * wait, spin), and let them go. */
 static void
 flush(struct eval_set *s)
 {
 	struct eval_image *im = NULL;
 	int *pic = NULL, n = 0;
-	size_t cap = 0, pcap = 0;
+	size_t cap = 0, pcap = 0, from = 0;
 
 	for (size_t i = 0, j; i < s->n; i = j) {
 		int p = s->raw[i].image;
@@ -243,8 +141,12 @@ flush(struct eval_set *s)
 		pic[n] = p;
 		im[n++] = (struct eval_image){ p, s->truth->box + t->first, s->raw + i, t->n,
 			(int)(j - i) };
+		if (j == s->n || j - from >= block(s)) {
+			score_images(s, im, pic, n);
+			n = 0;
+			from = j;
+		}
 	}
-	score_images(s, im, pic, n);
 	free(im);
 	free(pic);
 	s->n = 0;
@@ -300,8 +202,7 @@ keep(struct eval_set *s, int pic, int side, const struct eval_in *in, struct err
 	if (!s->buffer && (!s->n || s->raw[s->n - 1].image != pic)) {
 		if (s->seen[pic])
 			return start_again(s, e);
-		if (s->n >=
-		    BLOCK * (s->ev->opt.threads > 1 ? 16u : 1u)) /* threads that wait, spin */
+		if (s->n >= block(s))
 			flush(s);
 	}
 	s->seen[pic] = 1;
@@ -342,9 +243,9 @@ take(void *arg, const struct eval_in *in, struct err *e)
 		unknown_picture(s, in);
 		return 0;
 	}
-	side = side_of(s, in);
-	if (!s->buffer && (s->side[side].to < 0 || s->side[side].to >= s->truth->nclass)) {
-		if (s->side[side].kind != EVAL_BY_ID)
+	side = eval_side_of(s, in);
+	if (!s->buffer && s->side[side].to < 0) {
+		if (s->side[side].kind != EVAL_BY_ID && s->skip_unknown >= 0)
 			return start_again(s, e);
 		s->bad_classes++;
 		s->side[side].n++;
@@ -361,7 +262,7 @@ read_all(struct eval_set *s, char *const *path, int n, struct err *e)
 	for (int i = 0; i < n; i++)
 		if (eval_read(path[i], s->truth->names, take, s, e))
 			return -1;
-	if (settle_classes(s, e))
+	if (eval_settle_classes(s, e))
 		return -1;
 	if (s->buffer)
 		flush_all(s);

@@ -102,8 +102,9 @@ eval_finish(struct eval *e)
 		return;
 	free(e->all);
 	e->all = NULL;
+	free(e->pic);
+	e->pic = NULL;
 	e->order = (uint32_t *)xrealloc(e->order, e->n * sizeof *e->order);
-	e->pic = (uint32_t *)xrealloc(e->pic, e->n * sizeof *e->pic);
 	free(e->cstart);
 	e->cstart = (size_t *)xcalloc(nc + 2, sizeof *e->cstart);
 	for (size_t i = 0; i < e->n; i++)
@@ -116,10 +117,8 @@ eval_finish(struct eval *e)
 	for (size_t k = 0; k < e->nimage; k++) {
 		size_t i = p[k].i;
 
-		for (size_t j = i ? e->dend[i - 1] : 0; j < e->dend[i]; j++) {
+		for (size_t j = i ? e->dend[i - 1] : 0; j < e->dend[i]; j++)
 			e->order[at[e->cls[j]]++] = (uint32_t)j;
-			e->pic[j] = (uint32_t)i;
-		}
 	}
 #pragma omp parallel for num_threads(e->opt.threads) schedule(dynamic, 1)
 	for (int c = 0; c < e->nclass; c++)
@@ -127,6 +126,18 @@ eval_finish(struct eval *e)
 	free(p);
 	free(at);
 	e->finished = 1;
+}
+
+/* The picture of each detection, which only weights ask for. */
+void
+eval_pictures(struct eval *e)
+{
+	if (e->pic)
+		return;
+	e->pic = (uint32_t *)xmalloc((e->n + 1) * sizeof *e->pic);
+	for (size_t i = 0, j = 0; i < e->nimage; i++)
+		for (; j < e->dend[i]; j++)
+			e->pic[j] = (uint32_t)i;
 }
 
 static int
@@ -139,33 +150,19 @@ half_index(const struct eval *e)
 }
 
 /* Scan entries by falling score; every score is a threshold, with all its ties on board. */
-struct eval_point
-eval_best(struct eval *e, int cls, const uint32_t *weight)
+static struct eval_point
+scan(const struct eval *e, const uint32_t *order, size_t n, const uint32_t *weight, double npos)
 {
 	struct eval_point b = { 0, 0, 0, -1 };
 	uint64_t tp = 0, fp = 0;
-	double npos = 0;
-	const uint32_t *order;
-	size_t n, w = (size_t)e->words, word = (size_t)e->off[EV_COCO];
 	int t = half_index(e), last = e->opt.maxdet[e->opt.nmaxdet - 1];
 
-	eval_finish(e);
-	if (cls < 0 && !e->all) {
-		e->all = (uint32_t *)xmalloc(e->n * sizeof *e->all);
-		memcpy(e->all, e->order, e->n * sizeof *e->all);
-		sort_entries(e, e->all, e->n);
-	}
-	order = cls < 0 ? e->all : e->order + e->cstart[cls];
-	n = cls < 0 ? e->n : e->cstart[cls + 1] - e->cstart[cls];
-	for (size_t i = 0, k = 0; i < e->nt; i++) {
-		while (i >= e->tend[k])
-			k++;
-		if (!(e->tmask[i] & 1) && (cls < 0 || e->tcls[i] == cls))
-			npos += weight ? weight[k] : 1;
-	}
+	if (npos == 0)
+		return (struct eval_point){ -1, -1, -1, -1 };
 	for (size_t k = 0; k < n; k++) {
 		size_t i = order[k];
-		uint32_t code = e->code[i * w + word] >> t, times = weight ? weight[e->pic[i]] : 1;
+		uint32_t code = eval_word(e, i, e->off[EV_COCO]) >> t;
+		uint32_t times = weight ? weight[e->pic[i]] : 1;
 		double f1;
 
 		if (e->rank[i] < last && !(code & 0x10000)) {
@@ -182,7 +179,33 @@ eval_best(struct eval *e, int cls, const uint32_t *weight)
 			b.thr = e->score[i];
 		}
 	}
-	if (npos == 0)
-		b.p = b.r = b.f1 = -1;
 	return b;
+}
+
+struct eval_point
+eval_best(struct eval *e, int cls, const uint32_t *weight, double npos)
+{
+	eval_finish(e);
+	if (weight)
+		eval_pictures(e);
+	if (cls >= 0)
+		return scan(e, e->order + e->cstart[cls], e->cstart[cls + 1] - e->cstart[cls], weight,
+		    npos);
+	if (!e->all) {
+		e->all = (uint32_t *)xmalloc((e->n + 1) * sizeof *e->all);
+		memcpy(e->all, e->order, e->n * sizeof *e->all);
+		sort_entries(e, e->all, e->n);
+	}
+	return scan(e, e->all, e->n, weight, npos);
+}
+
+/* The same of the whole set, its truths counted here. */
+struct eval_point
+eval_best_all(struct eval *e)
+{
+	double npos = 0;
+
+	for (size_t i = 0; i < e->nt; i++)
+		npos += !(e->tmask[i] & 1);
+	return eval_best(e, -1, NULL, npos);
 }

@@ -13,28 +13,30 @@
 
 #include "yolo.h"
 
-enum { V_BASE = 0, V_MISS = EVAL_IGNORED, V_FP, V_FN, NVAR };
-static const char *const var_name[NVAR] = { "AP50", "Loc", "Cls", "Dupe", "Bkg", "Both", "Miss",
+enum { V_BASE = 0, V_MISS = EVAL_IGNORED, V_FP, V_FN };
+const char *const eval_tide_name[EVAL_TIDE] = { "AP50", "Loc", "Cls", "Dupe", "Bkg", "Both", "Miss",
 	"FalsePos", "FalseNeg" };
 
 static int
 by_score(const void *pa, const void *pb)
 {
-	const struct eval_fault *a = (const struct eval_fault *)pa,
-				*b = (const struct eval_fault *)pb;
+	const struct eval_fault *a = *(const struct eval_fault *const *)pa;
+	const struct eval_fault *b = *(const struct eval_fault *const *)pb;
 
 	return a->score > b->score   ? -1
 	       : a->score < b->score ? 1
-	       : a->pic < b->pic     ? -1
-				     : a->pic > b->pic;
+	       : a->pic != b->pic    ? (a->pic > b->pic) - (a->pic < b->pic)
+				     : (a > b) - (a < b);
 }
 
 struct tide {
 	const struct eval_errors *x;
+	const struct eval_fault **f;	/* [n] by falling score; the stretches of classes follow */
+	size_t *start;			/* [nclass + 1] stretch of a class, from f + n */
 	struct eval_curve *cv;		/* [nclass] */
 	double *npos;			/* [nclass] of the variant */
 	uint32_t *mem;
-	long *cap;			/* truths of each class */
+	size_t *truths;			/* [nclass] */
 };
 
 /* 1 TP of *cls, 0 FP, -1 not there. */
@@ -68,7 +70,7 @@ variant_ap(struct tide *t, int v)
 	for (c = 0; c < x->nclass; c++)
 		t->cv[c].n = t->cv[c].tp_all = t->cv[c].fp_all = 0;
 	for (size_t i = 0; i < x->n; i++) {
-		int r = as_variant(x->f + i, v, &c);
+		int r = as_variant(t->f[i], v, &c);
 		struct eval_curve *k = t->cv + c;
 
 		if (r > 0) {
@@ -79,7 +81,7 @@ variant_ap(struct tide *t, int v)
 	}
 	for (c = 0; c < x->nclass; c++) {
 		t->cv[c].npos = t->npos[c];
-		if (t->cap[c] && (t->npos[c] > 0 || t->cv[c].fp_all)) {
+		if (t->truths[c] && (t->npos[c] > 0 || t->cv[c].fp_all)) {
 			sum += fmax(eval_ap_coco(t->cv + c), 0);
 			n++;
 		}
@@ -87,110 +89,142 @@ variant_ap(struct tide *t, int v)
 	return n ? sum / n : -1;
 }
 
-struct lrp { double all, loc, fp, fn, thr; };
-
-/* Detections of a class by falling score; npos truths. */
-static struct lrp
-class_lrp(const struct eval_errors *x, int c, double npos)
+/* Detections f[n] of a class by falling score; npos truths. */
+static struct eval_lrp
+class_lrp(const struct eval_fault *const *f, size_t n, double npos)
 {
-	struct lrp best = { 1, -1, -1, 1, -1 };
-	double tp = 0, fp = 0, loss = 0, last = 0;
-	int any = 0;
+	struct eval_lrp best = { 1, -1, -1, 1, -1 };
+	double tp = 0, fp = 0, loss = 0;
 
-	for (size_t i = 0; i <= x->n; i++) {
-		const struct eval_fault *f = x->f + i;
+	for (size_t i = 0; i < n; i++) {
 		double v;
 
-		if (i < x->n && (f->cls != c || f->kind == EVAL_IGNORED))
+		tp += f[i]->kind == EVAL_TP;
+		fp += f[i]->kind != EVAL_TP && f[i]->kind != EVAL_IGNORED;
+		loss += f[i]->kind == EVAL_TP ? 1 - f[i]->iou : 0;
+		if (i + 1 < n && f[i + 1]->score == f[i]->score)	/* all of a score, or none */
 			continue;
-		if (any && (i == x->n || f->score < last)) {	/* all of that score are in */
-			v = (loss / 0.5 + fp + npos - tp) / (npos + fp);
-			if (tp && v < best.all)
-				best = (struct lrp){ v, loss / tp, fp / (tp + fp), 1 - tp / npos,
-					last };
-		}
-		if (i == x->n)
-			break;
-		any = 1;
-		last = f->score;
-		tp += f->kind == EVAL_TP;
-		fp += f->kind != EVAL_TP;
-		loss += f->kind == EVAL_TP ? 1 - f->iou : 0;
+		v = (loss / 0.5 + fp + npos - tp) / (npos + fp);
+		if (tp && v < best.all)
+			best = (struct eval_lrp){ v, loss / tp, fp / (tp + fp), 1 - tp / npos,
+				f[i]->score };
 	}
 	return best;
 }
 
 static void
-row(FILE *f, const char *rule, const char *cls, const char *metric, double v)
+tide_open(struct tide *t, const struct eval_errors *x)
 {
-	fprintf(f, "%s\t", rule);
-	tsv_name(f, cls);
-	fprintf(f, "\t%s\t%.17g\n", metric, v);
+	size_t nc = (size_t)x->nclass, total = 0, *at;
+
+	memset(t, 0, sizeof *t);
+	t->x = x;
+	t->f = (const struct eval_fault **)xmalloc((2 * x->n + 1) * sizeof *t->f);
+	for (size_t i = 0; i < x->n; i++)
+		t->f[i] = x->f + i;
+	qsort(t->f, x->n, sizeof *t->f, by_score);
+	t->start = (size_t *)xcalloc(2 * (nc + 2), sizeof *t->start);
+	at = t->start + nc + 2;
+	for (size_t i = 0; i < x->n; i++)
+		t->start[x->f[i].cls + 1]++;
+	for (size_t c = 0; c < nc; c++)
+		at[c + 1] = t->start[c + 1] += t->start[c];
+	for (size_t i = 0; i < x->n; i++)
+		t->f[x->n + at[t->f[i]->cls]++] = t->f[i];
+	t->cv = (struct eval_curve *)xcalloc(nc, sizeof *t->cv);
+	t->npos = (double *)xcalloc(nc, sizeof *t->npos);
+	t->truths = (size_t *)xcalloc(nc, sizeof *t->truths);
+	for (size_t i = 0; i < x->nt; i++)
+		t->truths[x->t[i].cls]++;
+	t->mem = (uint32_t *)xmalloc((x->nt + nc + 1) * 2 * sizeof *t->mem);
+	for (size_t c = 0; c < nc; c++) {
+		t->cv[c].tp = t->mem + 2 * total;
+		t->cv[c].fp = t->cv[c].tp + t->truths[c];
+		total += t->truths[c];
+	}
 }
 
 static void
-print_lrp(FILE *f, const struct tide *t, const struct eval_truth *truth, int per_class)
+tide_close(struct tide *t)
 {
-	static const char *const name[] = { "oLRP", "Loc", "FP", "FN" };
+	free(t->f);
+	free(t->start);
+	free(t->cv);
+	free(t->npos);
+	free(t->truths);
+	free(t->mem);
+}
+
+/* Means over the classes for which a part is defined. */
+static struct eval_lrp
+lrp_mean(const struct eval_lrp *l, int n)
+{
 	double sum[4] = { 0 }, num[4] = { 0 };
-	char id[32];
 
-	for (int pass = 0; pass <= per_class; pass++) {
-		for (int c = 0; c < t->x->nclass; c++) {
-			struct lrp l;
-			const char *cls = truth->class_name[c] ? truth->class_name[c] : id;
+	for (int c = 0; c < n; c++) {
+		double v[4] = { l[c].all, l[c].loc, l[c].fp, l[c].fn };
 
-			if (!t->cap[c])
-				continue;
-			l = class_lrp(t->x, c, (double)t->cap[c]);
-			double v[4] = { l.all, l.loc, l.fp, l.fn };
-
-			snprintf(id, sizeof id, "%lld", (long long)truth->class_id[c]);
-			for (int k = 0; k < 4; k++) {
-				if (pass)
-					row(f, "lrp", cls, name[k], v[k]);
-				else if (v[k] >= 0) {
-					sum[k] += v[k];
-					num[k]++;
-				}
+		for (int k = 0; k < 4; k++)
+			if (v[k] >= 0) {
+				sum[k] += v[k];
+				num[k]++;
 			}
-			if (pass)
-				row(f, "lrp", cls, "thr", l.thr);
-		}
-		for (int k = 0; k < 4 && !pass; k++)
-			row(f, "lrp", "-", name[k], num[k] ? sum[k] / num[k] : -1);
+	}
+	for (int k = 0; k < 4; k++)
+		sum[k] = num[k] ? sum[k] / num[k] : -1;
+	return (struct eval_lrp){ sum[0], sum[1], sum[2], sum[3], -1 };
+}
+
+void
+eval_analyse(struct eval_analysis *a, const struct eval_errors *x)
+{
+	struct tide t;
+	int nc = x->nclass;
+
+	tide_open(&t, x);
+	a->tide[0] = variant_ap(&t, V_BASE);
+	for (int v = 1; v < EVAL_TIDE; v++)
+		a->tide[v] = a->tide[0] < 0 ? -1 : variant_ap(&t, v) - a->tide[0];
+	a->lrp = (struct eval_lrp *)xmalloc((size_t)(nc + 1) * sizeof *a->lrp);
+	for (int c = 0; c < nc; c++)
+		a->lrp[c] = t.truths[c] ? class_lrp(t.f + x->n + t.start[c],
+		    t.start[c + 1] - t.start[c], (double)t.truths[c]) :
+		    (struct eval_lrp){ -1, -1, -1, -1, -1 };
+	a->mean = lrp_mean(a->lrp, nc);
+	tide_close(&t);
+}
+
+void
+eval_analysis_free(struct eval_analysis *a)
+{
+	free(a->lrp);
+	a->lrp = NULL;
+}
+
+static void
+put_lrp(FILE *f, const char *cls, const struct eval_lrp *l, int with_thr)
+{
+	static const char *const name[] = { "oLRP", "Loc", "FP", "FN", "thr" };
+	double v[5] = { l->all, l->loc, l->fp, l->fn, l->thr };
+
+	for (int k = 0; k < 4 + with_thr; k++) {
+		fputs("lrp\t", f);
+		tsv_name(f, cls);
+		fprintf(f, "\t%s\t%.17g\n", name[k], v[k]);
 	}
 }
 
 void
-eval_errors_print(FILE *f, struct eval *e, const struct eval_truth *truth, struct eval_errors *x,
+eval_analysis_print(FILE *f, const struct eval_analysis *a, const struct eval_truth *truth,
     int per_class)
 {
-	size_t nc = (size_t)x->nclass, total = 0;
-	struct tide t = { .x = x };
-	double base;
+	for (int v = 0; v < EVAL_TIDE; v++)
+		fprintf(f, "tide\t-\t%s\t%.17g\n", eval_tide_name[v], a->tide[v]);
+	put_lrp(f, "-", &a->mean, 0);
+	for (int c = 0; c < truth->nclass && per_class; c++)
+		if (a->lrp[c].all >= 0) {
+			char id[32];
 
-	(void)e;
-	if (x->n)
-		qsort(x->f, x->n, sizeof *x->f, by_score);
-	t.cv = (struct eval_curve *)xcalloc(nc, sizeof *t.cv);
-	t.npos = (double *)xcalloc(nc, sizeof *t.npos);
-	t.cap = (long *)xcalloc(nc, sizeof *t.cap);
-	for (size_t i = 0; i < x->nt; i++)
-		t.cap[x->t[i].cls]++;
-	t.mem = (uint32_t *)xmalloc((x->nt + nc) * 2 * sizeof *t.mem);
-	for (size_t c = 0; c < nc; c++) {
-		t.cv[c].tp = t.mem + 2 * total;
-		t.cv[c].fp = t.cv[c].tp + t.cap[c];
-		total += (size_t)t.cap[c];
-	}
-	base = variant_ap(&t, V_BASE);
-	row(f, "tide", "-", var_name[0], base);
-	for (int v = 1; v < NVAR; v++)
-		row(f, "tide", "-", var_name[v], base < 0 ? -1 : variant_ap(&t, v) - base);
-	print_lrp(f, &t, truth, per_class);
-	free(t.cv);
-	free(t.npos);
-	free(t.cap);
-	free(t.mem);
+			put_lrp(f, eval_class_name(truth, c, id), a->lrp + c, 1);
+		}
 }

@@ -424,7 +424,11 @@ eval_truth_read(struct eval_truth *t, const char *path, const char *names, struc
 				eval_truth_close(t);
 			return r;
 		}
+		r = strcmp(path, "-") ? 0 : scan_no_text(&s) ? scan_error(&s, e) :
+		    err_set(e, "truth on standard input: want a COCO json, {\"images\": ...}");
 		scan_close(&s);
+		if (r)
+			return -1;
 	}
 	if (eval_truth_other(t, path, names, e)) {
 		eval_truth_close(t);

@@ -160,7 +160,7 @@ score(struct validator *v, struct val_result *r)
 	n = eval_total(ev, NULL, row);
 	for (int i = 0; i < 12; i++)
 		r->col[i] = eval_get(row, n, "coco", metric[i]);
-	best = eval_best(ev, -1, NULL);
+	best = eval_best_all(ev);
 	r->col[12] = best.p;
 	r->col[13] = best.r;
 	r->col[14] = best.f1;

@@ -6,6 +6,7 @@
 #include "yolo.h"
 
 static const struct { const char *name; int (*run)(int, char **); const char *help; } commands[] = {
+	{ "eval", bench_eval, "yolo-eval's reading and scoring against reading the bytes" },
 	{ "ops", bench_ops, "layers, parameters and BFLOPs of a cfg; runs nothing" },
 	{ "step", bench_step, "a training step against the machine's GEMM rate" },
 };

@@ -9,8 +9,10 @@
 
 #include "yolo.h"
 
-static const struct setting table[] = { { "areas", "1024,9216", "text",
-					    "borders of the area ranges, in pixels" },
+static const struct setting table[] = { { "absent", "out", "out|zero",
+					    "AP of a class with false positives and no truth: not in "
+					    "the means, or 0" },
+	{ "areas", "1024,9216", "text", "borders of the area ranges, in pixels" },
 	{ "bootstrap", "1000", "int 0..1000000", "resamplings for -D" },
 	{ "compat", "none", "none|pycocotools",
 	    "pycocotools' known bugs too: truths with id 0, AP at "
@@ -30,6 +32,7 @@ static const struct setting table[] = { { "areas", "1024,9216", "text",
 	{ "recalls", "tenths", "tenths|python", "VOC2007's recalls: i / 10, or numpy's i * 0.1" },
 	{ "score", "-inf", "text", "leave out detections under this score" },
 	{ "suspects", NULL, "text", "write suspicious labels to this file" },
+	{ "thresh", "0.25", "0..1", "darknet: its P R F1 TP FP FN IoU are over this score" },
 	{ "unknown", NULL, "skip|error",
 	    "pictures or classes not in the truth (error for pictures, skip "
 	    "for category ids)" },
@@ -39,17 +42,18 @@ static const struct option longs[] = {
 	{ "base", 1, NULL, 'D' }, { "help", 0, NULL, 'h' }, { "iou", 1, NULL, 'i' },
 	{ "maxdets", 1, NULL, 'M' }, { "metrics", 1, NULL, 'm' }, { "names", 1, NULL, 'n' },
 	{ "option", 1, NULL, 'O' }, { "output", 1, NULL, 'o' }, { "per-class", 0, NULL, 'C' },
-	{ "quiet", 0, NULL, 'q' }, { "seed", 1, NULL, 'S' }, { "threads", 1, NULL, 'j' },
+	{ "quiet", 0, NULL, 'q' }, { "report", 1, NULL, 'r' }, { "seed", 1, NULL, 'S' }, { "threads", 1, NULL, 'j' },
 	{ "truth", 1, NULL, 't' }, { "version", 0, NULL, 'V' }, { NULL, 0, NULL, 0 }
 };
 static const char usage[] =
     "usage: yolo-eval [-hqVC] [-D base] [-i ious] [-j threads] [-M maxdets] [-m rules]\n"
-    "                 [-n names] [-O key=value] [-o out] [-S seed] -t truth [dets ...]\n";
+    "                 [-n names] [-O key=value] [-o out] [-r report.html] [-S seed]\n"
+    "                 -t truth [dets ...]\n";
 
 struct cmd {
 	struct settings set;
 	struct eval_opts opt;
-	const char *truth, *base, *names, *out;
+	const char *truth, *base, *names, *out, *report;
 	int per_class;
 	double min_score;
 	long seed;
@@ -63,26 +67,6 @@ bad_usage(const char *why)
 	warn("%s", why);
 	fputs(usage, stderr);
 	exit(2);
-}
-
-static int
-parse_rules(struct eval_opts *o, const char *s)
-{
-	o->rules = 0;
-	for (;;) {
-		size_t n = strcspn(s, ",");
-		int r = 0;
-
-		while (r < EV_RULES &&
-		       (strlen(eval_rule_name[r]) != n || memcmp(eval_rule_name[r], s, n)))
-			r++;
-		if (r == EV_RULES)
-			return -1;
-		o->rules |= 1u << r;
-		if (!s[n])
-			return 0;
-		s += n + 1;
-	}
 }
 
 /* Numbers between commas; FROM:TO:STEP too.  Their number, or -1. */
@@ -123,7 +107,7 @@ parse(struct cmd *c, int argc, char **argv)
 	long n;
 	int ch;
 
-	while ((ch = getopt_long(argc, argv, "CD:hi:j:M:m:n:O:o:qS:t:V", longs, NULL)) != -1)
+	while ((ch = getopt_long(argc, argv, "CD:hi:j:M:m:n:O:o:qr:S:t:V", longs, NULL)) != -1)
 		switch (ch) {
 		case 'C': c->per_class = 1; break;
 		case 'D': c->base = optarg; break;
@@ -146,7 +130,7 @@ parse(struct cmd *c, int argc, char **argv)
 					bad_usage("-M: want whole numbers");
 			break;
 		case 'm':
-			if (parse_rules(o, optarg))
+			if (eval_rules(o, optarg))
 				bad_usage("-m: want some of "
 					  "coco,voc07,voc10,darknet,ultralytics,ultralytics-2019");
 			break;
@@ -161,6 +145,7 @@ parse(struct cmd *c, int argc, char **argv)
 			break;
 		case 'o': c->out = optarg; break;
 		case 'q': quiet = 1; break;
+		case 'r': c->report = optarg; break;
 		case 'S':
 			if (num_int(optarg, 0, 0x7fffffffffffffff, &c->seed))
 				bad_usage("-S: want a whole number from 0");
@@ -206,6 +191,8 @@ check(struct cmd *c)
 	}
 	o->crowd = soft(settings_str(&c->set, "crowd"));
 	o->difficult = soft(settings_str(&c->set, "difficult"));
+	o->absent = *settings_str(&c->set, "absent") == 'z';
+	o->thresh = settings_num(&c->set, "thresh");
 	o->points = (int)settings_int(&c->set, "points");
 	o->pixel = (int)settings_int(&c->set, "pixel");
 	o->strict = !strcmp(settings_str(&c->set, "match"), "gt");
@@ -221,143 +208,72 @@ check(struct cmd *c)
 		     "100");
 }
 
-/* ---- reading ---- */
-
-struct side_run {
+/* What is written, in the end. */
+struct result {
 	struct cmd *c;
-	const struct eval_truth *truth;
-	struct eval_set set;
-	struct eval *ev;
-	struct eval_errors *errors;	/* NULL: not asked for */
+	struct eval_truth truth;
+	struct dataset names;
+	struct eval_run ours, base;
+	struct eval_analysis analysis;
+	struct eval_versus *versus;
+	struct eval_change *change;
+	int nversus, nchange;
 };
 
-static struct eval *
-renew(void *arg, struct eval *old)
-{
-	struct side_run *r = (struct side_run *)arg;
+/* ---- reading ---- */
 
-	eval_close(old);
-	if (r->errors)
-		eval_errors_reset(r->errors);
-	return r->ev = eval_open(&r->c->opt, r->truth->nclass);
-}
-
+/* What is read from stdin is read once. */
 static int
-tell_unknown(struct side_run *r, struct err *e)
+one_stdin(const struct cmd *c, struct err *e)
 {
-	struct eval_set *s = &r->set;
-	const char *w = settings_str(&r->c->set, "unknown");
-	char list[400] = "";
-	size_t n = 0;
+	int n = !strcmp(c->truth, "-") + (c->base && !strcmp(c->base, "-"));
 
-	for (int k = 0; k < 5 && (size_t)k < s->unknown.n; k++)
-		for (size_t i = 0; i < s->unknown.cap; i++)
-			if (s->unknown.key[i] && s->unknown.value[i] == k && n < sizeof list - 1)
-				n += (size_t)snprintf(list + n, sizeof list - n, "%s%.60s",
-				    k ? ", " : "", s->unknown.key[i]);
-	if (s->bad_images) {
-		err_set(e, "%zu detections of %zu pictures that are not in the truth: %s%s",
-		    s->bad_images, s->unknown.n, list, s->unknown.n > 5 ? ", ..." : "");
-		if (!w || !strcmp(w, "error"))
-			return -1;
-		warn("%s; left out", e->msg);
-	}
-	if (s->bad_classes) {
-		n = 0;
-		for (int i = 0, k = 0; i < s->nside && k < 5; i++)
-			if (s->side[i].n && n < sizeof list - 1) {
-				char num[32];
-
-				snprintf(num, sizeof num, "%lld", (long long)s->side[i].cls);
-				n += (size_t)snprintf(list + n, sizeof list - n, "%s%.60s",
-				    k++ ? ", " : "", s->side[i].name ? s->side[i].name : num);
-			}
-		err_set(e, "%zu detections of classes that are not in the truth: %s",
-		    s->bad_classes, list);
-		if (w && !strcmp(w, "error"))
-			return -1;
-		warn("%s; left out", e->msg);
-	}
-	return 0;
+	for (int i = 0; i < c->nin; i++)
+		n += !strcmp(c->in[i], "-");
+	return n > 1 ? err_set(e, "standard input is wanted %d times: it can be read once", n) : 0;
 }
 
 static void
-tell_classes(const struct side_run *r)
-{
-	const struct eval_set *s = &r->set;
-
-	if (!s->by_position || quiet)
-		return;
-	warn("class names differ; classes are matched by position:");
-	for (int i = 0; i < s->nside; i++)
-		warn("  %lld %s = %s", (long long)s->side[i].cls,
-		    s->side[i].name ? s->side[i].name : "-",
-		    r->truth->class_name[s->side[i].to] ? r->truth->class_name[s->side[i].to]
-							: "-");
-}
-
-/* Classes that only one side has. */
-static void
-tell_absent(const struct side_run *r)
-{
-	struct eval *e = r->ev;
-	long *truths = (long *)xcalloc((size_t)e->nclass + 1, sizeof *truths), nt = 0, nd = 0,
-	     fp = 0;
-
-	eval_finish(e);
-	for (size_t i = 0; i < e->nt; i++)
-		truths[e->tcls[i]]++;
-	for (int c = 0; c < e->nclass; c++) {
-		size_t n = e->cstart[c + 1] - e->cstart[c];
-
-		nt += truths[c] && !n;
-		nd += !truths[c] && n;
-		fp += !truths[c] ? (long)n : 0;
-	}
-	if (nt && !quiet)
-		warn("%ld classes of the truth were never detected", nt);
-	if (nd && !quiet)
-		warn(
-		    "%ld classes have detections (%ld) and no truth; means leave them out", nd, fp);
-	free(truths);
-}
-
-static int
-read_side(struct side_run *r, char *const *path, int n, char **names, int nnames, struct err *e)
+prepare(struct result *r, struct eval_run *side)
 {
 	const char *w = settings_str(&r->c->set, "unknown"), *d = settings_str(&r->c->set, "dup");
-	struct eval_set *s = &r->set;
 
-	r->ev = eval_open(&r->c->opt, r->truth->nclass);
-	eval_set_open(s, r->truth, r->ev);
-	s->min_score = r->c->min_score;
-	s->skip_unknown = w && !strcmp(w, "skip") ? -1 : 0;
-	s->dup = *d == 'w' ? 0 : *d == 'f' ? 1 : 2;
-	s->names = names;
-	s->nnames = nnames;
-	if (r->errors) {
-		s->each = eval_errors_add;
-		s->arg = r->errors;
-	}
-	if (eval_set_read(s, path, n, renew, r, e) || tell_unknown(r, e))
+	side->opt = &r->c->opt;
+	side->truth = &r->truth;
+	side->unknown = !w ? 0 : !strcmp(w, "skip") ? 1 : -1;
+	side->dup = *d == 'w' ? 0 : *d == 'f' ? 1 : 2;
+	side->min_score = r->c->min_score;
+	side->names = r->names.class_name;
+	side->nnames = r->names.nclass;
+	side->tell = 1;
+}
+
+static int
+read_all(struct result *r, struct err *e)
+{
+	struct cmd *c = r->c;
+	char *base[1] = { (char *)c->base };
+	int errors = settings_int(&c->set, "errors") || c->report;
+
+	if (one_stdin(c, e) || eval_truth_read(&r->truth, c->truth, c->names, e) ||
+	    (c->names && labels_names(&r->names, c->names, e)))
 		return -1;
-	if (s->dup_images) {
-		const struct eval_pic *p = r->truth->pic + s->dup_first;
-
-		err_set(e,
-		    "%zu pictures have the same detections twice, first %s (a distributed run that "
-		    "pads?)",
-		    s->dup_images, p->name ? p->name : "");
-		if (s->dup == 2)
-			return -1;
-		warn("%s%s", e->msg,
-		    s->dup ? "; the first of each is used" : "; -O dup=first leaves one");
-	}
-	tell_classes(r);
-	tell_absent(r);
-	if (!quiet)
-		warn("%d pictures, %zu truths, %zu detections%s", r->truth->n, r->truth->nbox,
-		    s->total, s->low ? " (some under -O score)" : "");
+	prepare(r, &r->ours);
+	if (errors || settings_str(&c->set, "confusion") || settings_str(&c->set, "worst") ||
+	    settings_str(&c->set, "suspects"))
+		r->ours.errors = eval_errors_open(&c->opt, r->truth.nclass);
+	if (eval_run(&r->ours, c->in, c->nin, e))
+		return -1;
+	if (errors)
+		eval_analyse(&r->analysis, r->ours.errors);
+	if (!c->base)
+		return 0;
+	prepare(r, &r->base);
+	if (eval_run(&r->base, base, 1, e))
+		return -1;
+	r->versus = eval_versus(r->ours.ev, r->base.ev, (int)settings_int(&c->set, "bootstrap"),
+	    settings_num(&c->set, "level"), (uint64_t)c->seed, &r->nversus);
+	r->change = eval_changes(r->ours.ev, r->base.ev, &r->nchange);
 	return 0;
 }
 
@@ -374,27 +290,29 @@ print_rows(FILE *f, const char *cls, const struct eval_row *row, int n)
 }
 
 static void
-print_metrics(struct side_run *r, FILE *f)
+print_metrics(struct result *r, FILE *f)
 {
 	struct eval_row row[EVAL_ROWS];
-	char num[32];
-	int n;
+	struct eval_tables tab;
+	struct eval *e = r->ours.ev;
+	int last = e->opt.maxdet[e->opt.nmaxdet - 1];
+	char id[32];
 
 	fprintf(f, "#rule\tclass\tmetric\tvalue\n");
-	n = eval_total(r->ev, NULL, row);
-	print_rows(f, "-", row, n);
-	if ((r->c->opt.rules & 1) && r->c->opt.maxdet[r->c->opt.nmaxdet - 1] != 100)
-		fprintf(f, "coco\t-\tmaxdets\t%d\n", r->c->opt.maxdet[r->c->opt.nmaxdet - 1]);
-	for (int c = 0; c < r->truth->nclass && r->c->per_class; c++) {
-		snprintf(num, sizeof num, "%lld", (long long)r->truth->class_id[c]);
-		n = eval_class(r->ev, c, row);
-		print_rows(f, r->truth->class_name[c] ? r->truth->class_name[c] : num, row, n);
-	}
+	print_rows(f, "-", row, eval_total(e, NULL, row));
+	if ((e->opt.rules & 1) && last != 100)
+		fprintf(f, "coco\t-\tmaxdets\t%d\n", last);
+	if (!r->c->per_class)
+		return;
+	eval_tables(&tab, e, NULL);
+	for (int c = 0; c < r->truth.nclass; c++)
+		print_rows(f, eval_class_name(&r->truth, c, id), row, eval_class(e, &tab, c, row));
+	eval_tables_free(&tab);
 }
 
 /* A table of its own file: -O key=FILE. */
 static int
-write_table(struct side_run *r, const char *key,
+write_table(struct result *r, const char *key,
     void (*write)(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *),
     struct err *e)
 {
@@ -405,12 +323,36 @@ write_table(struct side_run *r, const char *key,
 		return 0;
 	if (out_open(&o, path, e))
 		return -1;
-	write(o.f, r->ev, r->truth, r->errors);
+	write(o.f, r->ours.ev, &r->truth, r->ours.errors);
 	return out_commit(&o, e);
 }
 
 static int
-write_all(struct side_run *r, struct side_run *base, struct err *e)
+write_report(struct result *r, struct err *e)
+{
+	struct cmd *c = r->c;
+	char *dets = xstrdup(c->in[0]);
+	struct outfile o;
+
+	if (c->nin > 1) {
+		free(dets);
+		dets = xasprintf("%s and %d more", c->in[0], c->nin - 1);
+	}
+	struct eval_report page = { c->truth, dets, c->base, &r->truth, r->ours.ev, r->ours.errors,
+		&r->analysis, r->versus, r->change, r->nversus, r->nchange,
+		(int)settings_int(&c->set, "bootstrap"), settings_num(&c->set, "level") };
+	int bad = out_open(&o, c->report, e);
+
+	if (!bad) {
+		eval_report(o.f, &page);
+		bad = out_commit(&o, e);
+	}
+	free(dets);
+	return bad;
+}
+
+static int
+write_all(struct result *r, struct err *e)
 {
 	struct outfile o;
 
@@ -418,47 +360,35 @@ write_all(struct side_run *r, struct side_run *base, struct err *e)
 		return -1;
 	print_metrics(r, o.f);
 	if (settings_int(&r->c->set, "errors"))
-		eval_errors_print(o.f, r->ev, r->truth, r->errors, r->c->per_class);
-	if (base->ev)
-		eval_compare(o.f, r->ev, base->ev, r->truth,
-		    (int)settings_int(&r->c->set, "bootstrap"), settings_num(&r->c->set, "level"),
-		    (uint64_t)r->c->seed);
+		eval_analysis_print(o.f, &r->analysis, &r->truth, r->c->per_class);
+	if (r->versus)
+		eval_versus_print(o.f, r->versus, r->nversus, r->change, r->nchange, &r->truth);
 	return out_commit(&o, e) || write_table(r, "pr", eval_write_pr, e) ||
 	    write_table(r, "conf", eval_write_conf, e) ||
 	    write_table(r, "confusion", eval_write_confusion, e) ||
 	    write_table(r, "worst", eval_write_worst, e) ||
-	    write_table(r, "suspects", eval_write_suspects, e) ? -1 : 0;
+	    write_table(r, "suspects", eval_write_suspects, e) ||
+	    (r->c->report && write_report(r, e)) ? -1 : 0;
 }
 
 static int
 run(struct cmd *c, struct err *e)
 {
-	struct eval_truth t;
-	struct dataset names;
-	struct side_run a = { .c = c, .truth = &t }, b = { .c = c, .truth = &t };
-	char *base[1] = { (char *)c->base };
-	int r;
+	struct result r;
+	int bad;
 
-	memset(&names, 0, sizeof names);
-	if (eval_truth_read(&t, c->truth, c->names, e))
-		return -1;
-	if (settings_int(&c->set, "errors") || settings_str(&c->set, "confusion") ||
-	    settings_str(&c->set, "worst") || settings_str(&c->set, "suspects"))
-		a.errors = eval_errors_open(&c->opt, t.nclass);
-	r = (c->names && labels_names(&names, c->names, e)) ||
-	    read_side(&a, c->in, c->nin, names.class_name, names.nclass, e) ||
-	    (c->base && read_side(&b, base, 1, names.class_name, names.nclass, e)) ||
-	    write_all(&a, &b, e);
-	eval_errors_close(a.errors);
-	if (a.ev)
-		eval_set_close(&a.set);
-	if (b.ev)
-		eval_set_close(&b.set);
-	eval_close(a.ev);
-	eval_close(b.ev);
-	labels_close(&names);
-	eval_truth_close(&t);
-	return r;
+	memset(&r, 0, sizeof r);
+	r.c = c;
+	bad = read_all(&r, e) || write_all(&r, e);
+	eval_run_close(&r.ours);
+	eval_run_close(&r.base);
+	eval_errors_close(r.ours.errors);
+	eval_analysis_free(&r.analysis);
+	free(r.versus);
+	free(r.change);
+	labels_close(&r.names);
+	eval_truth_close(&r.truth);
+	return bad;
 }
 
 int

@@ -1130,6 +1130,7 @@ int scan_open(struct scan *, const char *path, struct err *);	/* "-": stdin */
 void scan_memory(struct scan *, const char *name, const void *bytes, size_t n);
 void scan_close(struct scan *);
 int scan_more(struct scan *);		/* more bytes behind; 0 at the end.  Moves the window */
+int scan_no_text(struct scan *);	/* -1: compressed, a picture, UTF-16, bytes; says which */
 int scan_fail(struct scan *, const char *at, const char *fmt, ...) PRINTF(3, 4);	/* -1 */
 int scan_error(struct scan *, struct err *);		/* the last failure as file:line: why */
 int scan_again(struct scan *);
@@ -1163,6 +1164,8 @@ struct eval_opts {
 	int pixel;			/* VOC: a box of one pixel is 1 wide */
 	int strict;			/* VOC: IoU > instead of >= */
 	int ulp;			/* VOC2007: recalls i * 0.1, not i / 10 */
+	int absent;			/* AP of a class of false positives alone: 0, not undefined */
+	double thresh;			/* darknet: P R F1 TP FP FN IoU over this score */
 	int pycocotools;		/* its known bugs too */
 	int threads;
 };
@@ -1176,8 +1179,9 @@ struct eval_image {			/* boxes of one picture, all classes; borrowed */
 	const struct eval_det *det;
 	int nbox, ndet;
 };
-/* What is kept of a detection: score, class, rank in its picture and class, and for each rule (and
- * area range of COCO's) one word: bit t true positive at IoU t, bit 16 + t ignored. */
+/* What is kept of a detection: score, class, rank in its picture and class, and the number of a row
+ * of words, one for each rule (and area range of COCO's): bit t true positive at IoU t, bit 16 + t
+ * ignored. */
 struct eval {
 	struct eval_opts opt;
 	int nclass;
@@ -1186,26 +1190,39 @@ struct eval {
 	size_t nimage, image_cap, n, cap, nt, tcap;
 	int64_t *key;			/* [nimage] */
 	size_t *dend, *tend;		/* [nimage] ends in the arrays below */
-	double *score;			/* [n] and the next three */
+	double *score;			/* [n] and the next four */
 	uint16_t *cls, *rank;
-	uint32_t *code;			/* [n][words] */
+	uint32_t *code;			/* row of each */
+	double *over;			/* darknet: IoU of its true positives; NULL without that rule */
+	uint32_t *row;			/* [nrow][words] the different ones */
+	size_t nrow, row_cap;
+	uint32_t *slot;			/* [slots] finds a row: its number + 1 */
+	size_t slots;
+	uint32_t *fresh;		/* rows of the pictures being added */
+	size_t fresh_cap;
 	uint16_t *tcls, *tmask;		/* [nt]: bit a: ignored in area a; bit 8 + r: counts in rule r */
 	int finished;
 	uint32_t *order, *pic, *all;	/* entries by class and score; picture of each; all by score */
 	size_t *cstart;			/* [nclass + 1] in order */
 };
+static inline uint32_t			/* word w of detection i */
+eval_word(const struct eval *e, size_t i, int w)
+{
+	return e->row[(size_t)e->code[i] * (size_t)e->words + (size_t)w];
+}
 void eval_defaults(struct eval_opts *);
+int eval_rules(struct eval_opts *, const char *names);	/* with commas; -1: an unknown one */
 struct eval *eval_open(const struct eval_opts *, int nclass);
 void eval_close(struct eval *);
 void eval_add(struct eval *, const struct eval_image *, int n);	/* threads inside */
 enum eval_soft eval_soft(const struct eval_opts *, enum eval_rule, int flags);
 double eval_iou(const double *d, const double *g, int crowd);	/* x y w h; of maskApi's bbIou */
 void eval_rank(const struct eval_image *, const int *in, int n, int *out);	/* by score, stable */
-/* One class of one picture: ord[nd] detections by descending score, tr[nt] truths; codes are
- * written to code[nd][words].  buf: scratch, kept by the caller. */
+/* One class of one picture: ord[nd] detections by descending score, tr[nt] truths; words are
+ * written to code[nd][words], darknet's IoUs to over[nd].  buf: scratch, kept by the caller. */
 struct eval_buf { void *p; size_t cap; };
 void eval_group(const struct eval *, const struct eval_image *, const int *ord, int nd,
-    const int *tr, int nt, uint32_t *code, struct eval_buf *);
+    const int *tr, int nt, uint32_t *code, double *over, struct eval_buf *);
 
 #define EVAL_GRID 1000
 /* ap[c][word][t], recall likewise; few[c][m][t]: recall with fewer detections, area "all". */
@@ -1218,23 +1235,26 @@ struct eval_tables {
 	double *p, *r;			/* [nclass][EVAL_GRID] ultralytics' curves by confidence */
 	uint32_t *ntruth;
 };
-void eval_tables(struct eval_tables *, struct eval *, const uint32_t *weight, int cls);	/* -1: all */
+void eval_tables(struct eval_tables *, struct eval *, const uint32_t *weight);
 void eval_tables_free(struct eval_tables *);
 int eval_rule_of(const struct eval *, int word);
 extern const char *const eval_rule_name[EV_RULES];
 struct eval_row { const char *rule; char metric[20]; double value; };
-#define EVAL_ROWS 160
+#define EVAL_ROWS 192
 /* In process (yolo-train): eval_open with eval_defaults, eval_add for the pictures of each batch,
  * key = id of the picture where all have ids of their own, else its number; the first 16 rows of
  * eval_total are then COCO's twelve and P R F1 thr, as the program prints them.
  * The numbers of the whole set, undefined = -1.  weight: times each picture counts, or NULL. */
 int eval_total(struct eval *, const uint32_t *weight, struct eval_row *);
-int eval_class(struct eval *, int cls, struct eval_row *);	/* the same of one class */
+int eval_class(struct eval *, const struct eval_tables *, int cls, struct eval_row *);	/* of one class */
 double eval_get(const struct eval_row *, int n, const char *rule, const char *metric);	/* or -1 */
 void eval_finish(struct eval *);	/* sorts; called by the above */
-/* Precision, recall, F1 at the score that makes F1 best: COCO's matching at IoU 0.5, counts. */
+void eval_pictures(struct eval *);	/* fills pic; called by the above for weights */
+/* Precision, recall, F1 at the score that makes F1 best: COCO's matching at IoU 0.5, counts.
+ * cls -1: all; npos: truths that count, 0 makes all undefined. */
 struct eval_point { double p, r, f1, thr; };
-struct eval_point eval_best(struct eval *, int cls, const uint32_t *weight);	/* cls -1: all */
+struct eval_point eval_best(struct eval *, int cls, const uint32_t *weight, double npos);
+struct eval_point eval_best_all(struct eval *);
 /* A curve at one IoU: cumulated counts at each true positive (index in order). */
 struct eval_curve { uint32_t *tp, *fp, *at; uint32_t n, tp_all, fp_all; double npos; };
 double eval_ap_coco(const struct eval_curve *);
@@ -1278,7 +1298,7 @@ void eval_names_close(struct eval_names *);
 int eval_names_find(const struct eval_names *, const char *, size_t);
 int eval_names_id(const struct eval_names *, int64_t);
 
-/* ---- evalread.c, evaltext.c, evalset.c: detections ------------------------------------------- */
+/* ---- evalread.c, evaltext.c, evalset.c, evalclass.c: detections ------------------------------------------- */
 
 enum eval_cls { EVAL_BY_NAME, EVAL_BY_INDEX, EVAL_BY_ID };
 struct eval_in {			/* a detection as its file has it */
@@ -1301,11 +1321,12 @@ int eval_words(const char *p, const char *end, const char **word, size_t *len, i
 int eval_folder(const char *path, char ***file, struct err *);	/* *.txt, sorted; their number */
 
 struct eval_side {			/* a class of the detections */
-	char *name;
+	char *name;			/* given: by the detections themselves */
 	int64_t cls;
 	enum eval_cls kind;
-	int to;				/* class of the truth, -1: none */
-	long n;
+	int given, to;			/* to: class of the truth, -1: none */
+	long n;				/* detections of it that were left out */
+	size_t hash;
 };
 struct eval_set {
 	const struct eval_truth *truth;	/* the caller's, as the next lines */
@@ -1320,8 +1341,12 @@ struct eval_set {
 	void *arg;
 	/* found */
 	size_t total, low, bad_images, bad_classes, dup_images;	/* detections; pictures for dup */
+	size_t several;			/* of bad_images: more than one picture has such a name */
 	struct eval_hash unknown;	/* names of pictures not found */
 	struct eval_side *side;
+	int *side_at;			/* [at_cap] by hash: number + 1 */
+	size_t side_cap, at_cap;
+	struct eval_hash class_at;	/* classes of the truth by name */
 	int nside, buffer, restart, by_position, dup_first;
 	struct eval_det *raw;
 	size_t n, cap;
@@ -1331,12 +1356,33 @@ struct eval_set {
 	char *last_image;
 	size_t last_len, last_cap;
 };
+void eval_classes_open(struct eval_set *);
+void eval_classes_clear(struct eval_set *);
+int eval_side_of(struct eval_set *, const struct eval_in *);
+int eval_settle_classes(struct eval_set *, struct err *);
 void eval_set_open(struct eval_set *, const struct eval_truth *, struct eval *);
 void eval_set_close(struct eval_set *);
 /* Read the files and score them.  renew: makes an empty struct eval when reading starts again
  * because the detections are not sorted by picture. */
 int eval_set_read(struct eval_set *, char *const *path, int n,
     struct eval *(*renew)(void *arg, struct eval *), void *arg, struct err *);
+
+/* ---- evalside.c: one side read, told, scored --------------------------------------------------- */
+
+struct eval_run {
+	const struct eval_opts *opt;
+	const struct eval_truth *truth;
+	int unknown;			/* not in the truth: 0 pictures an error, 1 left out, -1 classes too */
+	int dup;			/* as eval_set's */
+	double min_score;
+	char **names;			/* of the detections' classes, or NULL */
+	int nnames, tell;		/* tell: remarks by warn() */
+	struct eval_errors *errors;	/* the caller's, NULL: not asked for */
+	struct eval_set set;
+	struct eval *ev;
+};
+int eval_run(struct eval_run *, char *const *path, int n, struct err *);
+void eval_run_close(struct eval_run *);		/* also after an error, or before eval_run */
 
 /* ---- evalerr.c, evaltide.c, evalboot.c, evalplot.c: where a detector fails, and comparison ---- */
 
@@ -1364,17 +1410,85 @@ struct eval_errors *eval_errors_open(const struct eval_opts *, int nclass);
 void eval_errors_close(struct eval_errors *);	/* NULL is fine */
 void eval_errors_reset(struct eval_errors *);
 void eval_errors_add(void *errors, int pic, const struct eval_image *);	/* eval_set.each */
-/* Rows of rule tide (AP50, six kinds, FalsePos, FalseNeg: gain in AP50) and lrp. */
-void eval_errors_print(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *,
+/* TIDE: AP50, then the gain in it from mending each kind.  LRP: of each class; -1 without truth. */
+enum { EVAL_TIDE = 9 };
+extern const char *const eval_tide_name[EVAL_TIDE];
+struct eval_lrp { double all, loc, fp, fn, thr; };
+struct eval_analysis { double tide[EVAL_TIDE]; struct eval_lrp mean, *lrp; };
+void eval_analyse(struct eval_analysis *, const struct eval_errors *);
+void eval_analysis_free(struct eval_analysis *);
+/* Rows of rule tide and lrp. */
+void eval_analysis_print(FILE *, const struct eval_analysis *, const struct eval_truth *,
     int per_class);
+double eval_operating(struct eval *);	/* the score that makes F1 best, or 0.25 */
+const char *eval_class_name(const struct eval_truth *, int c, char id[32]);	/* or its id, in id */
+/* Lists, at most 200 of each, the caller's to free; pointers are into eval_errors. */
+struct eval_tally { long tp, fp, fn; int pic; };
+struct eval_tally *eval_worst(const struct eval_errors *, int npic, double thr, int *n);
+extern const char *const eval_fault_name[];		/* by enum eval_kind */
+const struct eval_fault **eval_sure_faults(const struct eval_errors *, double thr, int *n);
+const struct eval_found **eval_large_missed(const struct eval_errors *, int *n);
+struct eval_cell { int truth, detected; size_t n; };	/* nclass: background */
+struct eval_cell *eval_confusion(struct eval_errors *, size_t *n);	/* cells that are not 0 */
 void eval_write_worst(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
 void eval_write_suspects(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
 void eval_write_confusion(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
 void eval_write_pr(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
 void eval_write_conf(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
-/* Rows `A`, `base`, `diff`, ends of the interval of diff over n resamplings of the pictures. */
-void eval_compare(FILE *, struct eval *a, struct eval *base, const struct eval_truth *, int n,
-    double level, uint64_t seed);
+/* Each number against the base's: their difference, and the interval that holds it in level of n
+ * resamplings of the pictures.  Both sides were scored on the same truth. */
+struct eval_versus { struct eval_row row; double base, diff, low, high; int defined, interval; };
+struct eval_versus *eval_versus(struct eval *a, struct eval *base, int n, double level,
+    uint64_t seed, int *rows);
+struct eval_change { int cls; struct eval_row row; double base; };	/* AP of a class */
+struct eval_change *eval_changes(struct eval *a, struct eval *base, int *n);
+/* Rows METRIC.base, .diff, .low, .high; of classes .diff. */
+void eval_versus_print(FILE *, const struct eval_versus *, int rows, const struct eval_change *,
+    int n, const struct eval_truth *);
+
+/* ---- report.c: one HTML page that needs nothing else ----------------------------------------- */
+
+void report_open(FILE *, const char *title);
+void report_close(FILE *);
+void report_text(FILE *, const char *);		/* escaped; what is no text becomes U+FFFD */
+void report_short(FILE *, const char *, int most);	/* that many characters at most */
+void report_section(FILE *, const char *title, const char *note);	/* note: or NULL */
+void report_number(FILE *, double, int decimals);	/* a cell; -1 is undefined */
+void report_cell(FILE *, const char *);
+struct plot { FILE *f; int keys; };		/* both axes 0..1; names without markup */
+void plot_open(struct plot *, FILE *, const char *xname, const char *yname, const char *title);
+void plot_line(struct plot *, const double *x, const double *y, int n, int colour, const char *name);
+void plot_point(struct plot *, double x, double y, const char *name);
+void plot_close(struct plot *);
+struct report_bar {
+	const char *name, *colour;		/* colour: of the style's variables, NULL: the first */
+	double value, low, high;
+	int whiskers;				/* from low to high */
+};
+void report_bars(FILE *, const struct report_bar *, int n, int good);	/* good: coloured by sign */
+
+/* ---- evalreport.c, evalfigure.c: yolo-eval -r ------------------------------------------------- */
+
+struct eval_report {
+	const char *truth_path, *dets_path, *base_path;	/* base_path NULL: no comparison */
+	const struct eval_truth *truth;
+	struct eval *ev;
+	struct eval_errors *errors;
+	const struct eval_analysis *analysis;
+	const struct eval_versus *versus;
+	const struct eval_change *change;
+	int nversus, nchange, resamplings;
+	double level;
+};
+void eval_report(FILE *, const struct eval_report *);
+void eval_figure_curves(FILE *, struct eval *, const struct eval_truth *);
+void eval_figure_confusion(FILE *, struct eval_errors *, const struct eval_truth *);
+void eval_figure_analysis(FILE *, const struct eval_analysis *);
+/* Precision at the 101 recalls, class c, threshold t; npos its truths.  0: undefined. */
+int eval_pr(const struct eval *, int c, int t, double npos, double *p);
+/* Plain precision, recall, F1 over each score k / 1000; c -1: all classes together. */
+enum { EVAL_SCORES = 1001 };
+void eval_by_score(struct eval *, int c, double npos, double *p, double *r, double *f1);
 
 /* ---- net.c, netplan.c: plan, forward, backward --------------------------------------------- */
 
@@ -1669,6 +1783,12 @@ int checkpoint_read(const char *path, struct checkpoint *, struct err *);
 
 int bench_ops(int argc, char **argv);	/* exit status, as all of them */
 int bench_step(int argc, char **argv);
+int bench_eval(int argc, char **argv);
+/* benchutil.c */
+double bench_median(double *t, int n);		/* sorts t */
+void bench_reset_peak(void);			/* of the process's memory */
+double bench_peak_mb(void);
+double bench_rss_mb(void);
 
 /* ---- validate.c: AP in the middle of a run ------------------------------------------------- */
 

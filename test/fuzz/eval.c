@@ -1,7 +1,7 @@
 /* eval.c -- fuzz the readers of yolo-eval: what stands before the first NUL is a truth (COCO
  * json), what follows detections of any kind; what both accept is scored by every rule.
  *
- * Every metric that comes out must be -1 or lie in 0..1.
+ * Every metric that comes out must be -1 or lie in 0..1; counts of darknet's are not negative.
  *
  * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml labelvoc
  * labelcoco cocoparse shard shardcodec shardstream shardwrite evalscan evalread evaltext evalname
@@ -67,8 +67,12 @@ score(const struct eval_truth *t, const struct heap *h)
 	}
 	n = eval_total(e, NULL, row);
 	for (int k = 0; k < n; k++)
-		if (strcmp(row[k].metric, "thr") && !(row[k].value == -1 || (row[k].value >= 0 &&
-		    row[k].value <= 1 + 1e-9)))
+		if (!strcmp(row[k].metric, "TP") || !strcmp(row[k].metric, "FP") ||
+		    !strcmp(row[k].metric, "FN")) {
+			if (!(row[k].value >= 0))
+				abort();
+		} else if (strcmp(row[k].metric, "thr") && !(row[k].value == -1 ||
+		    (row[k].value >= 0 && row[k].value <= 1 + 1e-9)))
 			abort();
 	eval_close(e);
 	free(d);
