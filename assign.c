@@ -1,4 +1,5 @@
-/* assign.c -- which truth belongs to which cell and anchor: the half of a loss that needs no output.
+/* assign.c -- which truth belongs to which cell and anchor: the half of a loss that needs no
+ * output.
  *
  * Assignment depends on truth, anchors and grid alone, so it is done once on the host, in double;
  * kernels get a list of rows sorted by cell, one group of rows to a cell, and need neither atomics
@@ -141,8 +142,10 @@ corner_iou(const struct loss *s, const struct loss_head *h, const struct truth *
 	struct size p = anchor_of(s, mask);
 	double x = (double)cell_at((double)t->x * h->w, h->w) / h->w, aw = p.w / s->in_w;
 	double y = (double)cell_at((double)t->y * h->h, h->h) / h->h, ah = p.h / s->in_h;
-	double w = fmin(x + aw / 2, (double)t->x + t->w / 2.) - fmax(x - aw / 2, (double)t->x - t->w / 2.);
-	double v = fmin(y + ah / 2, (double)t->y + t->h / 2.) - fmax(y - ah / 2, (double)t->y - t->h / 2.);
+	double w = fmin(x + aw / 2, (double)t->x + t->w / 2.) -
+	    fmax(x - aw / 2, (double)t->x - t->w / 2.);
+	double v = fmin(y + ah / 2, (double)t->y + t->h / 2.) -
+	    fmax(y - ah / 2, (double)t->y - t->h / 2.);
 	double inter = w > 0 && v > 0 ? w * v : 0;
 
 	return inter / (aw * ah + (double)t->w * t->h - inter + 1e-16);
@@ -199,7 +202,8 @@ assign_ciou(struct sink *k, const struct loss *s, const struct loss_head *h, con
 				double x = (double)t[i].x * h->w, y = (double)t[i].y * h->h;
 				int col = cell_at(x, h->w), row = cell_at(y, h->h);
 				int near[5] = { 1, x - col < .5 && col > 0, y - row < .5 && row > 0,
-				    x - col > .5 && col < h->w - 1, y - row > .5 && row < h->h - 1 };
+				    x - col > .5 && col < h->w - 1,
+				    y - row > .5 && row < h->h - 1 };
 
 				if (near[p] && usable(s, &t[i]) && fmax(fmax(b.w / q.w, q.w / b.w),
 				    fmax(b.h / q.h, q.h / b.h)) < s->anchor_t)
@@ -236,7 +240,8 @@ mask_of(const struct loss_head *h, int anchor)
 	return -1;
 }
 
-/* The best of all anchors of all heads; below iou_thresh 1 also the others of this head that fit. */
+/* The best of all anchors of all heads; below iou_thresh 1 also the others of this head that
+ * fit. */
 static void
 assign_darknet(struct sink *k, const struct loss *s, const struct loss_head *h,
     const struct truth *t, int nt)
@@ -270,7 +275,8 @@ assign_darknet(struct sink *k, const struct loss *s, const struct loss_head *h,
 			struct size p = { s->anchor[2 * j] / (double)s->in_w, s->anchor[2 * j + 1] /
 			    (double)s->in_h };
 
-			if (j != best && mask_of(h, j) >= 0 && measure(d->iou_thresh_kind, p, b) > limit)
+			if (j != best && mask_of(h, j) >= 0 &&
+			    measure(d->iou_thresh_kind, p, b) > limit)
 				put(k, h, t, i, row, col, mask_of(h, j));
 		}
 	}
@@ -304,7 +310,8 @@ assign_lists(const struct loss *s, const struct def_yolo *d, const struct truth 
 
 		if (start)
 			start[b] = out;
-		for (int i = at[b]; i >= 0 && t[i].x != 0 && (d->max <= 0 || seen < d->max); i = next[i]) {
+		for (int i = at[b]; i >= 0 && t[i].x != 0 && (d->max <= 0 || seen < d->max);
+		    i = next[i]) {
 			seen++;
 			if (usable(s, &t[i]))
 				index[out++] = i;

@@ -39,7 +39,8 @@ moments_strip_k(const float *y, int rows, int c, int each, int parts, float *mea
     float *lack)
 {
 	FOLD (p, parts, t, 0, 2 * least(rows - p * each, each), i, c) {
-		int n = least(rows - p * each, each), r = p * each + (t < n ? t : t - n), at = p * c + i;
+		int n = least(rows - p * each, each), r = p * each + (t < n ? t : t - n),
+		    at = p * c + i;
 		float v = y[r * c + i];
 
 		if (t < n)
@@ -61,7 +62,8 @@ moments_k(int rows, int c, int each, int parts, const float *strip, const float 
 		double s = 0, q = 0;
 
 		LANES (p, parts)
-			s += (double)strip[p * c + i] * least(rows - p * each, each) + lack[p * c + i];
+			s += (double)strip[p * c + i] * least(rows - p * each, each) +
+			    lack[p * c + i];
 		s = row_sum(s) / rows;
 		LANES (p, parts) {
 			double n = least(rows - p * each, each), more = lack[p * c + i] / n;
@@ -129,12 +131,13 @@ apply_k(const float *y, int rows, int c, const float *mean, const float *inv, co
     const float *beta, enum act a, float *z)
 {
 	BY_ACT(a, EACH2 (r, rows, i, c)
-		z[r * c + i] = fn_act(act, gamma[i] * inv[i] * (y[r * c + i] - mean[i]) + beta[i]););
+		z[r * c + i] = fn_act(act, gamma[i] * inv[i] * (y[r * c + i] - mean[i]) +
+		    beta[i]););
 }
 
 static void
-apply(struct dev *d, const float *y, int rows, int c, const float *mean, const float *m2, float count,
-    const float *gamma, const float *beta, enum act a, float *z, void *ws)
+apply(struct dev *d, const float *y, int rows, int c, const float *mean, const float *m2,
+    float count, const float *gamma, const float *beta, enum act a, float *z, void *ws)
 {
 	float *inv = (float *)ws;
 
@@ -144,8 +147,9 @@ apply(struct dev *d, const float *y, int rows, int c, const float *mean, const f
 
 /* db[p][c] and dg[p][c] of a strip, by p. */
 KERNEL
-back_strip_k(const float *y, const float *dz, int rows, int c, int each, int parts, const float *mean,
-    const float *inv, const float *gamma, const float *beta, enum act a, float *db, float *dg)
+back_strip_k(const float *y, const float *dz, int rows, int c, int each, int parts,
+    const float *mean, const float *inv, const float *gamma, const float *beta, enum act a,
+    float *db, float *dg)
 {
 	BY_ACT(a, FOLD (p, parts, r, p * each, least(rows, p * each + each), i, c) {
 		float xhat = (y[r * c + i] - mean[i]) * inv[i];
@@ -179,7 +183,8 @@ back_sums(struct dev *d, const float *y, const float *dz, int rows, int c, const
 	float *inv = (float *)ws, *db = inv + c, *dg = db + (size_t)parts * (size_t)c;
 
 	RUN(d, inv_k, c, m2, count, c, inv);
-	RUN(d, back_strip_k, parts * c, y, dz, rows, c, each, parts, mean, inv, gamma, beta, a, db, dg);
+	RUN(d, back_strip_k, parts * c, y, dz, rows, c, each, parts, mean, inv, gamma, beta, a, db,
+	    dg);
 	RUNROWS(d, add_strips_k, c, db, parts, c, 0, dbeta);
 	RUNROWS(d, add_strips_k, c, dg, parts, c, 0, dgamma);
 }
@@ -193,7 +198,8 @@ back_apply_k(const float *y, float *dz, int rows, int c, const float *mean, cons
 		float xhat = (y[r * c + i] - mean[i]) * inv[i];
 		float du = dz[r * c + i] * fn_slope(act, gamma[i] * xhat + beta[i]);
 
-		dz[r * c + i] = gamma[i] * inv[i] * (du - one * dbeta[i] - xhat * (one * dgamma[i]));
+		dz[r * c + i] = gamma[i] * inv[i] * (du - one * dbeta[i] -
+		    xhat * (one * dgamma[i]));
 	});
 }
 
@@ -269,7 +275,8 @@ bias_act(struct dev *d, float *u, int rows, int c, const float *bias, enum act a
 }
 
 KERNEL
-bias_back_k(const float *u, float *dz, int rows, int c, int each, int parts, enum act a, float *part)
+bias_back_k(const float *u, float *dz, int rows, int c, int each, int parts, enum act a,
+    float *part)
 {
 	BY_ACT(a, FOLD (p, parts, r, p * each, least(rows, p * each + each), i, c) {
 		float du = dz[r * c + i] * fn_slope(act, u[r * c + i]);
@@ -297,5 +304,5 @@ workspace(struct dev *d, int rows, int c)
 	return (3 * (size_t)strips(rows, c) + 1) * (size_t)c * sizeof(float);
 }
 
-const struct bn_ops BACKEND(bn) = { workspace, moments, merge, apply, back_sums, back_apply, running,
-	fold, bias_act, bias_act_back };
+const struct bn_ops BACKEND(bn) = { workspace, moments, merge, apply, back_sums, back_apply,
+	running, fold, bias_act, bias_act_back };

@@ -114,8 +114,9 @@ open_bench(struct bench *b, char **in, int nin, struct err *e)
 
 	if (!(b->cfg = cfg_read(b->arg['c'] ? b->arg['c'] : "cfg/yolov3-tiny.cfg", e)))
 		return -1;
-	if (b->arg['s'] && (num_side(b->arg['s'], &w, &h) ? err_set(e, "-s %s: want a side such as 416",
-	    b->arg['s']) : cfg_resize(b->cfg, w, h, e)))
+	if (b->arg['s'] && (num_side(b->arg['s'], &w, &h) ?
+	    err_set(e, "-s %s: want a side such as 416", b->arg['s']) :
+	    cfg_resize(b->cfg, w, h, e)))
 		return -1;
 	settings_open(&none, train_settings);
 	bad = recipe_make(&b->recipe, b->cfg, settings_str(&b->set, "loss"), NULL,
@@ -126,7 +127,8 @@ open_bench(struct bench *b, char **in, int nin, struct err *e)
 	b->recipe.train.parts = 1;
 	no.batch = b->recipe.batch;
 	b->before_mb = bench_rss_mb();
-	if (!(b->dev = dev_open(b->arg['d'], &o, e)) || !(b->net = net_open(b->dev, b->cfg, &no, e)) ||
+	if (!(b->dev = dev_open(b->arg['d'], &o, e)) ||
+	    !(b->net = net_open(b->dev, b->cfg, &no, e)) ||
 	    !(b->t = trainer_open(b->net, NULL, &b->recipe.train, e)))
 		return -1;
 	if (nin && !(b->shard = shard_open(in[0], e)))
@@ -181,9 +183,9 @@ print_layers(const struct bench *b, int n)
 		for (int k = 0; k < NET_LAPS; k++)
 			all += t[k] / n;
 		printf("%d\t%s\t%dx%dx%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.4g\t%.3f\n", i,
-		    layer_name(b->cfg->l[i].type), b->cfg->l[i].w, b->cfg->l[i].h, b->cfg->l[i].c, all * 1e3,
-		    t[0] / n * 1e3, t[1] / n * 1e3, t[2] / n * 1e3, t[3] / n * 1e3, work / all,
-		    work / all / b->peak);
+		    layer_name(b->cfg->l[i].type), b->cfg->l[i].w, b->cfg->l[i].h, b->cfg->l[i].c,
+		    all * 1e3, t[0] / n * 1e3, t[1] / n * 1e3, t[2] / n * 1e3, t[3] / n * 1e3,
+		    work / all, work / all / b->peak);
 	}
 }
 
@@ -198,14 +200,14 @@ print_step(struct bench *b, double *t, double wait, int n)
 	for (int i = 0; i < b->cfg->nl; i++)
 		flops += layer_flops(b, i);
 	flops *= b->recipe.batch / 1e9;
-	printf("#cfg\tdevice\tprecision\tsize\tbatch\tranks\tstep_ms\timg_s\tgflops\tgemm_peak\tshare"
-	    "\twait_share\tmem_mb\tplan_mb\tthreads\n");
+	printf("#cfg\tdevice\tprecision\tsize\tbatch\tranks\tstep_ms\timg_s\tgflops\tgemm_peak"
+	    "\tshare\twait_share\tmem_mb\tplan_mb\tthreads\n");
 	printf("%s\t%s\t%s\t%dx%d\t%d\t1\t%.2f\t%.3f\t%.2f\t%.2f\t%.4f\t%.4f\t%.1f\t%.1f\t%d\n",
-	    path_base(b->cfg->path), b->dev->name, b->dev->tf32 ? "tf32" : "fp32", b->cfg->l[0].in_w,
-	    b->cfg->l[0].in_h, b->recipe.batch, median * 1e3, b->recipe.batch / median, flops / median,
-	    b->peak, flops / median / b->peak, wait / sum, b->peak_mb - b->before_mb,
-	    (b->net->bytes.total + trainer_bytes(&b->net->par, &b->recipe.train) + b->batches) / 1e6,
-	    b->dev->threads);
+	    path_base(b->cfg->path), b->dev->name, b->dev->tf32 ? "tf32" : "fp32",
+	    b->cfg->l[0].in_w, b->cfg->l[0].in_h, b->recipe.batch, median * 1e3,
+	    b->recipe.batch / median, flops / median, b->peak, flops / median / b->peak, wait / sum,
+	    b->peak_mb - b->before_mb, (b->net->bytes.total +
+	    trainer_bytes(&b->net->par, &b->recipe.train) + b->batches) / 1e6, b->dev->threads);
 }
 
 static int
@@ -234,7 +236,8 @@ run(struct bench *b, struct err *e)
 		for (int i = 0; i < n && !bad; i++)
 			bad = step(b, &ignore, e);
 		if (!bad) {
-			printf("#layer\ttype\toutput\tms\tforward\tdgrad\twgrad\tother\tgflops\tshare\n");
+			printf("#layer\ttype\toutput\tms\tforward\tdgrad\twgrad\tother\tgflops"
+			    "\tshare\n");
 			print_layers(b, n);
 		}
 		free(b->net->time);
@@ -256,8 +259,9 @@ bench_step(int argc, char **argv)
 		switch (opt) {
 		case 'C': b.layers = 1; break;
 		case 'h':
-			puts("usage: yolo-bench step [-Chq] [-b batch] [-c cfg] [-d device] [-j threads]\n"
-			    "                       [-O key=value] [-p precision] [-s side] [shard]");
+			puts("usage: yolo-bench step [-Chq] [-b batch] [-c cfg] [-d device]\n"
+			    "                       [-j threads] [-O key=value] [-p precision]\n"
+			    "                       [-s side] [shard]");
 			return 0;
 		case 'q': quiet = 1; break;
 		case '?': return 2;
@@ -272,7 +276,8 @@ bench_step(int argc, char **argv)
 		default: b.arg[opt] = optarg; break;
 		}
 	b.steps = settings_int(&b.set, "n") * (b.layers ? 2 : 1) + settings_int(&b.set, "warmup");
-	bad = open_bench(&b, argv + optind, argc - optind, &e) || load_weights(&b, &e) || run(&b, &e);
+	bad = open_bench(&b, argv + optind, argc - optind, &e) || load_weights(&b, &e) ||
+	    run(&b, &e);
 	if (bad)
 		warn("%s", e.msg);
 	loader_close(b.loader);

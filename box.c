@@ -185,11 +185,11 @@ int
 nms_run(const struct nms *m, const float *box, const float *score, const float *objectness,
     int n, int classes, struct det **out)
 {
-	struct nms_work w = { .m = m, .box = box, .score = score, .obj = objectness, .stride = classes,
-	    .obj_stride = 1, .classes = classes, .sets = sets(m, classes) };
+	struct nms_work w = { .m = m, .box = box, .score = score, .obj = objectness,
+	    .stride = classes, .obj_stride = 1, .classes = classes, .sets = sets(m, classes) };
 	struct nms plain;
 
-	if (m->rule == NMS_R_OBJECTNESS && !objectness) {	/* nothing to order by but the scores */
+	if (m->rule == NMS_R_OBJECTNESS && !objectness) { /* nothing to order by but the scores */
 		plain = *m;
 		plain.rule = NMS_R_GREEDY;
 		plain.agnostic = 1;
@@ -210,8 +210,9 @@ int
 nms_decoded(const struct nms *m, const float *row, int n, int classes, struct det **out, int *bad)
 {
 	float *box = (float *)xmalloc((size_t)n * 4 * sizeof *box + 1);
-	struct nms_work w = { .m = m, .box = box, .score = row + 5, .obj = row + 4, .stride = classes + 5,
-	    .obj_stride = classes + 5, .times = 1, .classes = classes, .sets = sets(m, classes) };
+	struct nms_work w = { .m = m, .box = box, .score = row + 5, .obj = row + 4,
+	    .stride = classes + 5, .obj_stride = classes + 5, .times = 1, .classes = classes,
+	    .sets = sets(m, classes) };
 	int r, dropped = 0;
 
 	for (int i = 0; i < n; i++) {

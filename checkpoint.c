@@ -93,9 +93,9 @@ checkpoint_save(const char *path, const struct cfg *cfg, const struct params *pa
 	int plain = is_utf8((const unsigned char *)c->cfg), r;
 	char *text = plain ? xstrdup(c->cfg) : base64(c->cfg);
 	char *key[NKEY] = { (char *)"batch", (char *)"best", (char *)"best_step",
-		(char *)(plain ? "cfg" : "cfg.base64"), (char *)"data", (char *)"loss", (char *)"options",
-		(char *)"samples", (char *)"seed", (char *)"skipped", (char *)"step", (char *)"t",
-		(char *)"threads" };
+		(char *)(plain ? "cfg" : "cfg.base64"), (char *)"data", (char *)"loss",
+		(char *)"options", (char *)"samples", (char *)"seed", (char *)"skipped",
+		(char *)"step", (char *)"t", (char *)"threads" };
 	char *value[NKEY] = { xasprintf("%d", c->batch), xasprintf("%.17g", c->best),
 		xasprintf("%ld", c->best_step), text, xstrdup(c->data), xstrdup(c->loss),
 		xstrdup(c->options), xasprintf("%llu", (unsigned long long)c->samples),
@@ -125,16 +125,16 @@ checkpoint_read(const char *path, struct checkpoint *c, struct err *e)
 	memset(c, 0, sizeof *c);
 	if (!st)
 		return -1;
-	if (!(c->cfg = checkpoint_cfg(st)) || get(st, "step", 0, &c->step) || get(st, "t", 0, &c->t) ||
-	    get(st, "skipped", 0, &c->skipped) || get(st, "best_step", -1, &c->best_step) ||
-	    get(st, "batch", 1, &batch) || get(st, "threads", 1, &threads) ||
+	if (!(c->cfg = checkpoint_cfg(st)) || get(st, "step", 0, &c->step) ||
+	    get(st, "t", 0, &c->t) || get(st, "skipped", 0, &c->skipped) || get(st, "best_step", -1,
+	    &c->best_step) || get(st, "batch", 1, &batch) || get(st, "threads", 1, &threads) ||
 	    get(st, "seed", 0, &seed) || get(st, "samples", 1, &samples) || !st_meta(st, "best") ||
 	    num_real(st_meta(st, "best"), -1e300, 1e300, &c->best) || !st_meta(st, "options") ||
 	    !st_meta(st, "data") || !st_meta(st, "loss")) {
 		st_close(st);
 		checkpoint_free(c);
-		return err_set(e, "%s: no checkpoint of a training run: step, seed or options are missing",
-		    path);
+		return err_set(e,
+		    "%s: no checkpoint of a training run: step, seed or options are missing", path);
 	}
 	c->batch = (int)batch;
 	c->threads = (int)threads;

@@ -33,20 +33,22 @@ workspace(struct dev *d, const struct conv_shape *s, int train)
 }
 
 static void
-forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y, void *ws)
+forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y,
+    void *ws)
 {
 	kind(d, s, CONV_FORWARD)->ops.forward(d, s, x, w, y, ws);
 }
 
 static void
-dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx, int add,
-    void *ws)
+dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx,
+    int add, void *ws)
 {
 	kind(d, s, CONV_DGRAD)->ops.dgrad(d, s, dy, w, dx, add, ws);
 }
 
 static void
-wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw, void *ws)
+wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
+    void *ws)
 {
 	kind(d, s, CONV_WGRAD)->ops.wgrad(d, s, x, dy, dw, ws);
 }

@@ -25,7 +25,8 @@ KERNEL
 dw_forward_k(struct conv_shape s, int m, const float *x, const float *w, float *y)
 {
 	BY_TIMES(m, FOLD (o, s.n * s.oh * s.ow, t, 0, s.size * s.size, f, s.k) {
-		int b = o / (s.oh * s.ow), iy = o / s.ow % s.oh * s.stride_y - s.pad + t / s.size * s.dilation;
+		int b = o / (s.oh * s.ow), iy = o / s.ow % s.oh * s.stride_y - s.pad +
+		    t / s.size * s.dilation;
 		int ix = o % s.ow * s.stride_x - s.pad + t % s.size * s.dilation;
 		int in = (iy >= 0) & (iy < s.h) & (ix >= 0) & (ix < s.w);
 		const float *from = x + (in ? ((b * s.h + iy) * s.w + ix) * s.c : 0);
@@ -51,11 +52,13 @@ dw_dgrad_k(struct conv_shape s, int m, const float *dy, const float *w, int add,
 {
 	BY_TIMES(m, FOLD (i, s.n * s.h * s.w, t, 0, s.size * s.size, c, s.c) {
 		int b = i / (s.h * s.w), ty = i / s.w % s.h + s.pad - t / s.size * s.dilation;
-		int tx = i % s.w + s.pad - t % s.size * s.dilation, oy = ty / s.stride_y, ox = tx / s.stride_x;
+		int tx = i % s.w + s.pad - t % s.size * s.dilation, oy = ty / s.stride_y,
+		    ox = tx / s.stride_x;
 		int in = (ty >= 0) & (tx >= 0) & (ty % s.stride_y == 0) & (tx % s.stride_x == 0) &
 		    (oy < s.oh) & (ox < s.ow);
 		const float *from = dy + (in ? ((b * s.oh + oy) * s.ow + ox) * s.k : 0);
-		float v = M == 1 ? from[c] * w[t * s.k + c] : dot(from + c * M, w + t * s.k + c * M, M);
+		float v = M == 1 ? from[c] * w[t * s.k + c] : dot(from + c * M, w + t * s.k + c * M,
+		    M);
 
 		v = in ? v : 0;
 		dx[i * s.c + c] = t || add ? dx[i * s.c + c] + v : v;
@@ -117,22 +120,24 @@ workspace(struct dev *d, const struct conv_shape *s, int train)
 }
 
 static void
-forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y, void *ws)
+forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y,
+    void *ws)
 {
 	(void)ws;
 	RUN(d, dw_forward_k, s->n * s->oh * s->ow * s->k, *s, s->k / s->c, x, w, y);
 }
 
 static void
-dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx, int add,
-    void *ws)
+dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx,
+    int add, void *ws)
 {
 	(void)ws;
 	RUN(d, dw_dgrad_k, s->n * s->h * s->w * s->c, *s, s->k / s->c, dy, w, add, dx);
 }
 
 static void
-wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw, void *ws)
+wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
+    void *ws)
 {
 	int n = s->size * s->size * s->k;
 

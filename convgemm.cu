@@ -33,7 +33,8 @@ KERNEL
 gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
 {
 	EACH2 (t, rows * g.ny * g.nx, i, g.cg) {
-		int tap = t % (g.ny * g.nx), row = t / (g.ny * g.nx), r = r0 + row, b = r / (g.gh * g.gw);
+		int tap = t % (g.ny * g.nx), row = t / (g.ny * g.nx), r = r0 + row,
+		    b = r / (g.gh * g.gw);
 		int iy = r / g.gw % g.gh * g.sy + g.y0 + tap / g.nx * g.dy;
 		int ix = r % g.gw * g.sx + g.x0 + tap % g.nx * g.dx;
 
@@ -87,12 +88,13 @@ gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
 	int first = r0 / g.gw;
 
 	EACH (l, (r0 + rows - 1) / g.gw - first + 1) {		/* lines of the grid */
-		int b = (first + l) / g.gh, iy = (first + l) % g.gh * g.sy + g.y0, at = (first + l) * g.gw;
+		int b = (first + l) / g.gh, iy = (first + l) % g.gh * g.sy + g.y0,
+		    at = (first + l) * g.gw;
 		int from = at < r0 ? r0 : at, end = at + g.gw < r0 + rows ? at + g.gw : r0 + rows;
 
 		for (int ky = 0; ky < g.ny; ky++, iy += g.dy)
-			gather_line(&g, iy < 0 || iy >= g.h ? NULL : x + (size_t)(b * g.h + iy) * g.w * g.c,
-			    (from - at) * g.sx + g.x0, end - from, ld,
+			gather_line(&g, iy < 0 || iy >= g.h ? NULL : x + (size_t)(b * g.h + iy) *
+			    g.w * g.c, (from - at) * g.sx + g.x0, end - from, ld,
 			    col + (size_t)(from - r0) * ld + ky * g.nx * g.cg);
 	}
 }
@@ -121,8 +123,8 @@ flip_k(const float *w, int size, int cg, int k, int f0, int kg, int y0, int ys, 
 
 /* Rows of one residue class back to their pixels. */
 KERNEL
-scatter_k(const float *from, int r0, int rows, int gh, int gw, int cg, int sy, int sx, int qy, int qx,
-    int h, int w, int c, int off, int add, float *dx)
+scatter_k(const float *from, int r0, int rows, int gh, int gw, int cg, int sy, int sx, int qy,
+    int qx, int h, int w, int c, int off, int add, float *dx)
 {
 	EACH2 (t, rows, i, cg) {
 		int r = r0 + t, b = r / (gh * gw), y = r / gw % gh * sy + qy, x = r % gw * sx + qx;
@@ -200,8 +202,8 @@ static struct gather
 columns(const struct conv_shape *s, int group)
 {
 	int cg = s->c / s->groups;
-	struct gather g = { s->h, s->w, s->c, group * cg, cg, s->oh, s->ow, s->stride_y, s->stride_x,
-		-s->pad, -s->pad, s->size, s->size, s->dilation, s->dilation };
+	struct gather g = { s->h, s->w, s->c, group * cg, cg, s->oh, s->ow, s->stride_y,
+		s->stride_x, -s->pad, -s->pad, s->size, s->size, s->dilation, s->dilation };
 
 	return g;
 }
@@ -212,7 +214,8 @@ forward(struct dev *d, const struct conv_shape *s, const float *x, const float *
 {
 	float *ws = (float *)room;
 	int rows = s->n * s->oh * s->ow, cg = s->c / s->groups, kg = s->k / s->groups;
-	int width = s->size * s->size * cg, ld = padded(width), m = task_rows(rows, ld), wl = padded(s->k);
+	int width = s->size * s->size * cg, ld = padded(width), m = task_rows(rows, ld),
+	    wl = padded(s->k);
 	int cuts = ceil_div(rows, m);
 
 	if (wl > s->k) {
@@ -292,11 +295,12 @@ dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const f
 
 	if (!p.rows)
 		return;
-	RUN(d, flip_k, p.width * cg, w, s->size, cg, s->k, group * kg, kg, p.v.tap0, p.v.step, p.v.n,
-	    p.u.tap0, p.u.step, p.u.n, p.wl, flipped);
+	RUN(d, flip_k, p.width * cg, w, s->size, cg, s->k, group * kg, kg, p.v.tap0, p.v.step,
+	    p.v.n, p.u.tap0, p.u.step, p.u.n, p.wl, flipped);
 	ws += (size_t)p.width * p.wl;
 	TASKS (d, t, ceil_div(p.rows, p.m)) {
-		int r0 = t * p.m, n = p.rows - r0 < p.m ? p.rows - r0 : p.m, lda = plain(s) ? s->k : p.ld;
+		int r0 = t * p.m, n = p.rows - r0 < p.m ? p.rows - r0 : p.m, lda = plain(s) ? s->k :
+		    p.ld;
 		float *col = ws + WORKER * area(p.m, p.ld + cg), *to = col + (size_t)n * p.ld;
 		const float *a = plain(s) ? dy + (size_t)r0 * s->k + group * kg : col;
 
@@ -308,16 +312,16 @@ dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const f
 		else {
 			if (p.width)
 				gemm(d, 0, n, cg, p.width, a, lda, flipped, p.wl, 0, to, cg);
-			RUN(d, scatter_k, n * cg, p.width ? to : NULL, r0, n, p.v.grid, p.u.grid, cg,
-			    s->stride_y, s->stride_x, q / s->stride_x, q % s->stride_x, s->h, s->w, s->c, off,
-			    add, dx);
+			RUN(d, scatter_k, n * cg, p.width ? to : NULL, r0, n, p.v.grid, p.u.grid,
+			    cg, s->stride_y, s->stride_x, q / s->stride_x, q % s->stride_x, s->h,
+			    s->w, s->c, off, add, dx);
 		}
 	}
 }
 
 static void
-dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx, int add,
-    void *ws)
+dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx,
+    int add, void *ws)
 {
 	for (int g = 0; g < s->groups; g++)
 		for (int q = 0; q < s->stride_y * s->stride_x; q++)
@@ -342,8 +346,8 @@ factors(struct dev *d, const struct conv_shape *s, int group, int r0, int n, con
 {
 	struct gather g = columns(s, group);
 	int kg = s->k / s->groups, width = s->size * s->size * g.cg, ld = padded(width);
-	struct factors f = { x + (size_t)r0 * s->c + g.off, dy + (size_t)r0 * s->k + group * kg, s->c,
-		s->k };
+	struct factors f = { x + (size_t)r0 * s->c + g.off, dy + (size_t)r0 * s->k + group * kg,
+		s->c, s->k };
 
 	if (!plain(s) || ld > width) {
 		RUN(d, gather_k, n * width, g, x, r0, n, ld, ws);
@@ -372,12 +376,14 @@ wgrad_parts(struct dev *d, const struct conv_shape *s, const float *x, const flo
 {
 	int rows = s->n * s->oh * s->ow, width = s->size * s->size * (s->c / s->groups);
 	int kg = s->k / s->groups, m = task_rows(rows, factor_width(s)), cuts = ceil_div(rows, m);
-	int parts = cuts < TASK_CUTS ? cuts : TASK_CUTS, each = ceil_div(cuts, parts) * m, n = width * s->k;
+	int parts = cuts < TASK_CUTS ? cuts : TASK_CUTS, each = ceil_div(cuts, parts) * m,
+	    n = width * s->k;
 	float *own = ws + (size_t)parts * (size_t)n;
 
 	parts = ceil_div(rows, each);
 	TASKS (d, t, parts * s->groups) {
-		int p = t % parts, g = t / parts, end = rows - p * each < each ? rows : (p + 1) * each;
+		int p = t % parts, g = t / parts, end = rows - p * each < each ? rows :
+		    (p + 1) * each;
 		float *buf = own + WORKER * area(m, factor_width(s));
 
 		for (int r = p * each; r < end; r += m) {
@@ -416,14 +422,15 @@ wgrad_slabs(struct dev *d, const struct conv_shape *s, const float *x, const flo
 		TASKS (d, t, slabs) {
 			int i = t * slab, len = width - i < slab ? width - i : slab;
 
-			gemm(d, 1, len, kg, n, f.a + i, f.lda, f.b, f.ldb, 1, dw + (size_t)i * s->k + g * kg,
-			    s->k);
+			gemm(d, 1, len, kg, n, f.a + i, f.lda, f.b, f.ldb, 1,
+			    dw + (size_t)i * s->k + g * kg, s->k);
 		}
 	}
 }
 
 static void
-wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw, void *ws)
+wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
+    void *ws)
 {
 	if (small_dw(s))
 		wgrad_parts(d, s, x, dy, dw, (float *)ws);
@@ -448,7 +455,8 @@ workspace(struct dev *d, const struct conv_shape *s, int train)
 	if (!train)
 		return need * sizeof(float);
 	if (small_dw(s))
-		need = most(need, TASK_CUTS * (size_t)width * s->k + th * area(most_rows(rows, fw), fw));
+		need = most(need, TASK_CUTS * (size_t)width * s->k + th * area(most_rows(rows, fw),
+		    fw));
 	else
 		need = most(need, (size_t)shared_rows(s) * (size_t)fw);
 	for (int q = 0; q < s->stride_y * s->stride_x; q++) {
@@ -456,7 +464,8 @@ workspace(struct dev *d, const struct conv_shape *s, int train)
 		int row = p.ld + s->c / s->groups;
 
 		if (p.rows)
-			need = most(need, (size_t)p.width * p.wl + th * area(most_rows(p.rows, row), row));
+			need = most(need, (size_t)p.width * p.wl + th * area(most_rows(p.rows, row),
+			    row));
 	}
 	return need * sizeof(float);
 }

@@ -43,7 +43,8 @@ cpu_copy(struct dev *d, void *dst, const void *src, size_t bytes)
 	(void)d;
 #pragma omp parallel for schedule(static) if (bytes > 2 * PIECE)
 	for (size_t i = 0; i < bytes; i += PIECE)
-		memcpy((char *)dst + i, (const char *)src + i, bytes - i < PIECE ? bytes - i : PIECE);
+		memcpy((char *)dst + i, (const char *)src + i, bytes - i < PIECE ? bytes - i :
+		    PIECE);
 }
 
 static void
@@ -61,8 +62,8 @@ cpu_gemm(struct dev *d, const struct gemm *g)
 	(void)d;
 	if (g->m < 1 || g->n < 1)
 		return;
-	if (dnnl_sgemm(g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', g->m, g->n, g->k, g->alpha, g->a, g->lda,
-	    g->b, g->ldb, g->beta, g->c, g->ldc) != dnnl_success)
+	if (dnnl_sgemm(g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', g->m, g->n, g->k, g->alpha, g->a,
+	    g->lda, g->b, g->ldb, g->beta, g->c, g->ldc) != dnnl_success)
 		die(1, "dnnl_sgemm %d x %d x %d failed: out of memory?", g->m, g->n, g->k);
 }
 
@@ -101,5 +102,6 @@ cpu_describe(int index, char *out, size_t len)
 	const dnnl_version_t *v = dnnl_version();
 
 	(void)index;
-	snprintf(out, len, "cpu: %d threads, oneDNN %d.%d.%d", dev_cores(), v->major, v->minor, v->patch);
+	snprintf(out, len, "cpu: %d threads, oneDNN %d.%d.%d", dev_cores(), v->major, v->minor,
+	    v->patch);
 }

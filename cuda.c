@@ -85,21 +85,24 @@ cuda_sync(struct dev *d)
 static void
 cuda_put(struct dev *d, void *dst, const void *src, size_t bytes)
 {
-	must(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, (cudaStream_t)d->stream), "copy");
+	must(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, (cudaStream_t)d->stream),
+	    "copy");
 	cuda_sync(d);
 }
 
 static void
 cuda_get(struct dev *d, void *dst, const void *src, size_t bytes)
 {
-	must(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, (cudaStream_t)d->stream), "copy");
+	must(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, (cudaStream_t)d->stream),
+	    "copy");
 	cuda_sync(d);
 }
 
 static void
 cuda_copy(struct dev *d, void *dst, const void *src, size_t bytes)
 {
-	must(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)d->stream), "copy");
+	must(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)d->stream),
+	    "copy");
 }
 
 static void
@@ -121,8 +124,8 @@ blas_open(struct blas *b, struct err *e)
 		    CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 #define LOAD(f) \
 	if (!(*(void **)&b->f = dlsym(b->lib, #f))) \
-		return err_set(e, "cuda: %s has no %s: update the package libcublas-%d-%d", name, #f, \
-		    CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+		return err_set(e, "cuda: %s has no %s: update the package libcublas-%d-%d", name, \
+		    #f, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 	FUNCTIONS(LOAD)
 #undef LOAD
 	return 0;
@@ -153,10 +156,11 @@ choose(struct dev *d, struct plan *p)
 	PREF(MIN_ALIGNMENT_C_BYTES, align);
 	PREF(MIN_ALIGNMENT_D_BYTES, align);
 #undef PREF
-	must_blas(l->cublasLtMatmulAlgoGetHeuristic(((struct cuda *)d->priv)->handle, p->desc, p->a, p->b,
-	    p->c, p->c, pref, 1, &found, &n), "matmul heuristic");
+	must_blas(l->cublasLtMatmulAlgoGetHeuristic(((struct cuda *)d->priv)->handle, p->desc, p->a,
+	    p->b, p->c, p->c, pref, 1, &found, &n), "matmul heuristic");
 	if (n < 1)
-		die(1, "cuda: cublasLt knows no algorithm for m=%d n=%d k=%d", p->key.m, p->key.n, p->key.k);
+		die(1, "cuda: cublasLt knows no algorithm for m=%d n=%d k=%d", p->key.m, p->key.n,
+		    p->key.k);
 	p->algo = found.algo;
 	must_blas(l->cublasLtMatmulPreferenceDestroy(pref), "matmul preference");
 }
@@ -166,20 +170,21 @@ plan_make(struct dev *d, const struct key *k)
 {
 	const struct blas *l = &((struct cuda *)d->priv)->blas;
 	struct plan *p = (struct plan *)xcalloc(1, sizeof *p);
-	cublasOperation_t ta = k->tb ? CUBLAS_OP_T : CUBLAS_OP_N, tb = k->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasOperation_t ta = k->tb ? CUBLAS_OP_T : CUBLAS_OP_N, tb = k->ta ? CUBLAS_OP_T :
+	    CUBLAS_OP_N;
 	uint64_t m = (uint64_t)k->n, n = (uint64_t)k->m, kk = (uint64_t)k->k;
 
 	p->key = *k;
 	must_blas(l->cublasLtMatmulDescCreate(&p->desc, d->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 :
 	    CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul");
-	must_blas(l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta),
-	    "matmul");
-	must_blas(l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb),
-	    "matmul");
-	must_blas(l->cublasLtMatrixLayoutCreate(&p->a, CUDA_R_32F, k->tb ? kk : m, k->tb ? m : kk, k->ldb),
-	    "matrix");
-	must_blas(l->cublasLtMatrixLayoutCreate(&p->b, CUDA_R_32F, k->ta ? n : kk, k->ta ? kk : n, k->lda),
-	    "matrix");
+	must_blas(l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta,
+	    sizeof ta), "matmul");
+	must_blas(l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb,
+	    sizeof tb), "matmul");
+	must_blas(l->cublasLtMatrixLayoutCreate(&p->a, CUDA_R_32F, k->tb ? kk : m, k->tb ? m : kk,
+	    k->ldb), "matrix");
+	must_blas(l->cublasLtMatrixLayoutCreate(&p->b, CUDA_R_32F, k->ta ? n : kk, k->ta ? kk : n,
+	    k->lda), "matrix");
 	must_blas(l->cublasLtMatrixLayoutCreate(&p->c, CUDA_R_32F, m, n, k->ldc), "matrix");
 	choose(d, p);
 	return p;
@@ -226,8 +231,9 @@ cuda_gemm(struct dev *d, const struct gemm *g)
 	if (g->m < 1 || g->n < 1)
 		return;
 	p = plan_find(d, g);
-	must_blas(c->blas.cublasLtMatmul(c->handle, p->desc, &g->alpha, g->b, p->a, g->a, p->b, &g->beta,
-	    g->c, p->c, g->c, p->c, &p->algo, c->ws, WORKSPACE, (cudaStream_t)d->stream), "matmul");
+	must_blas(c->blas.cublasLtMatmul(c->handle, p->desc, &g->alpha, g->b, p->a, g->a, p->b,
+	    &g->beta, g->c, p->c, g->c, p->c, &p->algo, c->ws, WORKSPACE, (cudaStream_t)d->stream),
+	    "matmul");
 }
 
 /* ---- open and close ----------------------------------------------------------------------- */
@@ -254,7 +260,8 @@ cuda_close(struct dev *d)
 }
 
 static const struct dev_ops ops = {
-	cuda_alloc, cuda_free, cuda_put, cuda_get, cuda_copy, cuda_zero, cuda_gemm, cuda_sync, cuda_close,
+	cuda_alloc, cuda_free, cuda_put, cuda_get, cuda_copy, cuda_zero, cuda_gemm, cuda_sync,
+	cuda_close,
 };
 
 int
@@ -267,10 +274,12 @@ cuda_count(struct err *e)
 		return n;
 	cudaGetLastError();
 	if (r == cudaErrorInsufficientDriver)
-		err_set(e, "no NVIDIA driver, or one too old for CUDA %d.%d (package nvidia-driver)",
+		err_set(e,
+		    "no NVIDIA driver, or one too old for CUDA %d.%d (package nvidia-driver)",
 		    CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 	else
-		err_set(e, "no usable GPU: %s", r == cudaSuccess ? "none visible" : cudaGetErrorString(r));
+		err_set(e, "no usable GPU: %s", r == cudaSuccess ? "none visible" :
+		    cudaGetErrorString(r));
 	return 0;
 }
 
@@ -284,8 +293,8 @@ cuda_open(struct dev *d, int index, struct err *e)
 	if (n < 1)
 		return -1;
 	if (index >= n)
-		return err_set(e, "cuda:%d: there %s %d GPU%s, cuda:0..%d", index, n > 1 ? "are" : "is", n,
-		    n > 1 ? "s" : "", n - 1);
+		return err_set(e, "cuda:%d: there %s %d GPU%s, cuda:0..%d", index, n > 1 ? "are" :
+		    "is", n, n > 1 ? "s" : "", n - 1);
 	if ((r = cudaSetDevice(index)) != cudaSuccess)
 		return err_set(e, "cuda:%d: %s", index, cudaGetErrorString(r));
 	c = (struct cuda *)xcalloc(1, sizeof *c);
@@ -297,7 +306,8 @@ cuda_open(struct dev *d, int index, struct err *e)
 	d->priv = c;
 	d->threads = 1;			/* one stream: one workspace */
 	snprintf(d->name, sizeof d->name, "cuda:%d", index);
-	must(cudaStreamCreateWithFlags((cudaStream_t *)&d->stream, cudaStreamNonBlocking), "stream");
+	must(cudaStreamCreateWithFlags((cudaStream_t *)&d->stream, cudaStreamNonBlocking),
+	    "stream");
 	must(cudaMalloc(&c->ws, WORKSPACE), "workspace");
 	must_blas(c->blas.cublasLtCreate(&c->handle), "cublasLt");
 	return 0;
@@ -311,6 +321,6 @@ cuda_describe(int index, char *out, size_t len)
 	if (cudaGetDeviceProperties(&p, index) != cudaSuccess)
 		snprintf(out, len, "cuda:%d: cannot be asked", index);
 	else
-		snprintf(out, len, "cuda:%d: %s, sm_%d%d, %d SMs, %.1f GiB", index, p.name, p.major, p.minor,
-		    p.multiProcessorCount, (double)p.totalGlobalMem / (1 << 30));
+		snprintf(out, len, "cuda:%d: %s, sm_%d%d, %d SMs, %.1f GiB", index, p.name, p.major,
+		    p.minor, p.multiProcessorCount, (double)p.totalGlobalMem / (1 << 30));
 }

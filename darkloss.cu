@@ -1,13 +1,14 @@
 /* darkloss.cu -- darknet's [yolo] losses, the classic one and the extended one.
  *
  * No loss is differentiated here: a layer fills `delta`, minus what backpropagation receives, by
- * rules in a fixed order (golden/loss/README.md, 6 and 7).  Deltas of logistic outputs reach the raw
- * values without the logistic's slope, unless new_coords puts that activation into the convolution.
+ * rules in a fixed order (golden/loss/README.md, 6 and 7).  Deltas of logistic outputs reach the
+ * raw values without the logistic's slope, unless new_coords puts that activation into the
+ * convolution.
  *
- * Step 1, over all cells: objectness by the best IoU with any truth.  Step 2, over cells with truth:
- * the truths in order.  Step 3 divides boxes by the number of classes.  Only objectness can differ
- * from 0 outside of step 2's cells, unless truth_thresh is below 1, so the closing pass touches one
- * number of a cell, and all of them only then. */
+ * Step 1, over all cells: objectness by the best IoU with any truth.  Step 2, over cells with
+ * truth: the truths in order.  Step 3 divides boxes by the number of classes.  Only objectness can
+ * differ from 0 outside of step 2's cells, unless truth_thresh is below 1, so the closing pass
+ * touches one number of a cell, and all of them only then. */
 #include "dev.h"
 #include "fn.h"
 
@@ -51,7 +52,7 @@ decode(const struct head_view *v, const float *z, int cell)
 /* ---- overlap of a prediction with a truth, and darknet's slopes of it ---- */
 
 struct meet {
-	double pl, pt, pr, pb, tl, tt, tr, tb, iw, ih, cw, ch, inter, uni;	/* inter: not clamped */
+	double pl, pt, pr, pb, tl, tt, tr, tb, iw, ih, cw, ch, inter, uni; /* inter: not clamped */
 };
 
 DEVICE struct meet
@@ -81,7 +82,8 @@ DEVICE double
 report(struct rel p, struct rel t, int giou, double *iou)
 {
 	struct meet m = meet(p, t);
-	double i = m.iw > 0 && m.ih > 0 ? m.inter : 0, u = p.w * p.h + t.w * t.h - i, c = m.cw * m.ch;
+	double i = m.iw > 0 && m.ih > 0 ? m.inter : 0, u = p.w * p.h + t.w * t.h - i,
+	    c = m.cw * m.ch;
 
 	*iou = i > 0 && u > 0 ? i / u : 0;
 	return giou && c > 0 ? *iou - (c - u) / c : *iou;
@@ -150,7 +152,8 @@ DEVICE void
 box_mse(const struct head_view *v, const float *z, int cell, struct rel t, double to[4])
 {
 	int a = cell % v->a, q = cell / v->a, col = q % v->w, row = q / v->w % v->h;
-	double c = 2 - t.w * t.h, k = v->k, w = t.w * v->in_w / v->aw[a], h = t.h * v->in_h / v->ah[a];
+	double c = 2 - t.w * t.h, k = v->k, w = t.w * v->in_w / v->aw[a],
+	    h = t.h * v->in_h / v->ah[a];
 
 	to[0] = c * (t.x * v->w - col - (k * fn_sigmoid(z[0]) - (k - 1) / 2));
 	to[1] = c * (t.y * v->h - row - (k * fn_sigmoid(z[1]) - (k - 1) / 2));
@@ -232,7 +235,8 @@ close_cell(const struct dark *p, const struct head_view *v, const float *z, floa
 		sq[2] += (double)d[5 + j] * d[5 + j];
 	for (int k = 0; k < v->c + 5; k++)
 		if (k != 4)
-			d[k] *= (float)-p->factor * (v->square ? fn_logistic(z[k]) * fn_logistic(-z[k]) : 1);
+			d[k] *= (float)-p->factor * (v->square ?
+			    fn_logistic(z[k]) * fn_logistic(-z[k]) : 1);
 }
 
 /* ---- kernels ---- */
@@ -268,14 +272,16 @@ ignore_k(struct head_view v, struct dark p, int n, const int *start, const float
     unsigned char *state)
 {
 	EACH (cell, v.n * v.h * v.w * v.a) {
-		int b = cell / (v.h * v.w * v.a), a = cell % v.a, q = cell / v.a, at = cell * (v.c + 5);
+		int b = cell / (v.h * v.w * v.a), a = cell % v.a, q = cell / v.a,
+		    at = cell * (v.c + 5);
 		const float *z = v.raw + at;
 		float *d = v.grad + at;
 		struct fn_lists t = { edge, n, start[b], start[b + 1] };
 		float o = fn_logistic(z[4]), delta = (float)-p.obj * o, best = 0;
 		float x = fn_decode(&v, z, 0, a, q % v.w, 0) / v.in_w;
 		float y = fn_decode(&v, z, 1, a, 0, q / v.w % v.h) / v.in_h;
-		float w = fn_decode(&v, z, 2, a, 0, 0) / v.in_w, h = fn_decode(&v, z, 3, a, 0, 0) / v.in_h;
+		float w = fn_decode(&v, z, 2, a, 0, 0) / v.in_w, h = fn_decode(&v, z, 3, a, 0,
+		    0) / v.in_h;
 		int s = 0;
 
 		if (t.from < t.to)
@@ -341,7 +347,8 @@ close_k(struct head_view v, struct dark p, double *part)
 		LANES (j, n) {
 			int at = (from + j) * (v.c + 5);
 			const float *z = v.raw + at;
-			float *d = v.grad + at, s = v.square ? fn_logistic(z[4]) * fn_logistic(-z[4]) : 1;
+			float *d = v.grad + at, s = v.square ?
+			    fn_logistic(z[4]) * fn_logistic(-z[4]) : 1;
 
 			if (p.full)
 				close_cell(&p, &v, z, d, sum);
@@ -363,8 +370,8 @@ static struct dark
 rules(const struct loss *s, int h)
 {
 	const struct def_yolo *y = s->head[h].yolo;
-	struct dark p = { 0, IOU_MSE, 0, 0, 0, 0, 0, y->ignore_thresh, y->truth_thresh, 1, 1, 1, 0, 0,
-	    1, NULL };
+	struct dark p = { 0, IOU_MSE, 0, 0, 0, 0, 0, y->ignore_thresh, y->truth_thresh, 1, 1, 1, 0,
+	    0, 1, NULL };
 
 	p.full = y->truth_thresh < 1;
 	if (s->kind == LOSS_DARKNET)

@@ -37,7 +37,7 @@ void
 detect_defaults(struct detect_opts *o, const struct cfg *c)
 {
 	int head[MAX_HEADS], n = cfg_heads(c, head, MAX_HEADS);
-	const struct def_yolo *d = n ? &c->l[head[n - 1]].u.yolo : NULL;	/* the last decides */
+	const struct def_yolo *d = n ? &c->l[head[n - 1]].u.yolo : NULL; /* the last decides */
 	struct err e;
 
 	memset(o, 0, sizeof *o);
@@ -186,8 +186,8 @@ decode_head(const struct head *h, const float *raw, double thresh, struct cands 
 			if (has_nan(p, n))
 				return -1;
 			c->box = (float *)xgrow(c->box, &c->capbox, 4 * (c->n + 1), sizeof(float));
-			c->score = (float *)xgrow(c->score, &c->capscore, (size_t)classes * (c->n + 1),
-			    sizeof(float));
+			c->score = (float *)xgrow(c->score, &c->capscore,
+			    (size_t)classes * (c->n + 1), sizeof(float));
 			c->obj = (float *)xgrow(c->obj, &c->capobj, c->n + 1, sizeof(float));
 			decode_box(h, a, (int)i / h->l->w, (int)i % h->l->w, p, c->box + 4 * c->n);
 			decode_classes(h, p + 5, obj, c->score + (size_t)classes * c->n);
@@ -229,13 +229,14 @@ detect_one(struct detector *t, const struct picture *p, int i)
 		struct head h = head_of(t, k);
 		size_t each = (size_t)h.l->h * (size_t)h.l->w * (size_t)h.stride;
 
-		if (decode_head(&h, t->dec->raw[k] + each * (size_t)i, t->opt.nms.score_thresh, c)) {
+		if (decode_head(&h, t->dec->raw[k] + each * (size_t)i, t->opt.nms.score_thresh,
+		    c)) {
 			c->nan = k;
 			return 0;
 		}
 	}
 	n = nms_run(&t->opt.nms, c->box, c->score, c->obj, (int)c->n, t->classes, &c->det);
-	for (int k = 0; k < n; k++)		/* what lies in the border only is not in the picture */
+	for (int k = 0; k < n; k++)	/* what lies in the border only is not in the picture */
 		if (det_map(&c->det[k], &back, p->w, p->h, t->opt.clip) || !t->opt.clip)
 			c->det[left++] = c->det[k];
 	return left;
@@ -277,9 +278,10 @@ detector_run(struct detector *t, const struct pictures *in, struct detections *o
 	for (int i = 0; i < in->n; i++) {
 		out[i].det = t->dec->pic[i].det;
 		if (t->dec->pic[i].nan >= 0)
-			return err_set(e, "%s:%d: the network gives no numbers (NaN) for %s: are the weights "
-			    "damaged?", t->cfg->path, t->cfg->l[t->net->head[t->dec->pic[i].nan]].line,
-			    in->pic[i].name);
+			return err_set(e,
+			    "%s:%d: the network gives no numbers (NaN) for %s: are the weights "
+			    "damaged?", t->cfg->path,
+			    t->cfg->l[t->net->head[t->dec->pic[i].nan]].line, in->pic[i].name);
 	}
 	return 0;
 }
@@ -290,7 +292,8 @@ static int
 check(const struct cfg *c, int nhead, const int *head, struct err *e)
 {
 	if (!nhead)
-		return err_set(e, "%s: no [yolo] or [region] layer: nothing to detect with", c->path);
+		return err_set(e, "%s: no [yolo] or [region] layer: nothing to detect with",
+		    c->path);
 	if (c->l[0].in_c != 3)
 		return err_set(e, "%s:%d: channels=%d, but pictures have 3", c->path, c->net.line,
 		    c->l[0].in_c);
@@ -298,10 +301,11 @@ check(const struct cfg *c, int nhead, const int *head, struct err *e)
 		const struct layer *l = &c->l[head[i]];
 
 		if (l->u.yolo.classes != c->l[head[0]].u.yolo.classes)
-			return err_set(e, "%s:%d: classes=%d, but the first head has %d", c->path, l->line,
-			    l->u.yolo.classes, c->l[head[0]].u.yolo.classes);
+			return err_set(e, "%s:%d: classes=%d, but the first head has %d", c->path,
+			    l->line, l->u.yolo.classes, c->l[head[0]].u.yolo.classes);
 		if (head[i] == 0)
-			return err_set(e, "%s:%d: a head needs a convolution before it", c->path, l->line);
+			return err_set(e, "%s:%d: a head needs a convolution before it", c->path,
+			    l->line);
 	}
 	return 0;
 }

@@ -72,7 +72,8 @@ file_for(struct detwrite *t, const char *dir, const char *name, const char *ext,
 	free(file);
 	if (!seen(t, path))
 		return path;
-	err_set(e, "%s/%.*s%s holds another picture's already: names must differ", dir, n, base, ext);
+	err_set(e, "%s/%.*s%s holds another picture's already: names must differ", dir, n, base,
+	    ext);
 	return NULL;
 }
 
@@ -153,7 +154,8 @@ json_string(struct detwrite *t, const char *text)
 			n = 1;
 			fputs("\\ufffd", f);
 			if (!t->odd++)
-				warn("%s: not UTF-8, JSON cannot hold this name; the tsv format can", text);
+				warn("%s: not UTF-8, JSON cannot hold this name; the tsv format "
+				    "can", text);
 		}
 	}
 	putc('"', f);
@@ -222,7 +224,8 @@ add_coco(struct detwrite *t, const struct picture *p, const struct detections *v
 			json_string(t, p->name);
 		else
 			fprintf(f, "%lld", (long long)id);
-		fprintf(f, ",\"category_id\":%lld,\"bbox\":[", (long long)category(t, p, v->det[i].cls));
+		fprintf(f, ",\"category_id\":%lld,\"bbox\":[", (long long)category(t, p,
+		    v->det[i].cls));
 		numbers(f, &v->det[i], ",");
 		fprintf(f, "],\"score\":%s}", detect_text(v->det[i].score, score));
 	}

@@ -17,11 +17,12 @@ static const struct kind {
 } kinds[] = {
 #ifdef CUDA
 	{ "cuda", cuda_open, cuda_count, cuda_describe, { .conv = &conv_cuda, .bn = &bn_cuda,
-	    .layer = &layers_cuda, .yolo = &yololoss_cuda, .dark = &darkloss_cuda, .optim = &optim_cuda,
-	    .nccl = nccl_open_sync } },
+	    .layer = &layers_cuda, .yolo = &yololoss_cuda, .dark = &darkloss_cuda,
+	    .optim = &optim_cuda, .nccl = nccl_open_sync } },
 #endif
 	{ "cpu", cpu_open, cpu_count, cpu_describe, { .conv = &conv_cpu, .bn = &bn_cpu,
-	    .layer = &layers_cpu, .yolo = &yololoss_cpu, .dark = &darkloss_cpu, .optim = &optim_cpu } },
+	    .layer = &layers_cpu, .yolo = &yololoss_cpu, .dark = &darkloss_cpu,
+	    .optim = &optim_cpu } },
 };
 enum { NKIND = sizeof kinds / sizeof *kinds };
 

@@ -6,18 +6,18 @@
  *	EACH (i, n)		n independent items; any thread takes any item
  *	EACH2 (y, m, x, n)	m * n of them; on the CPU x is the inner loop
  *	FOLD (y, m, t, lo, hi, x, n)	m * n of them, each of which takes the steps t = lo..hi-1 in
- *				order (lo and hi may depend on y), so its sum stands in memory; on the
- *				CPU x is the inner loop all the same
+ *				order (lo and hi may depend on y), so its sum stands in memory; on
+ *				the CPU x is the inner loop all the same
  *	ROWS (r, n)		n rows, a block of threads to each, and in it
  *	LANES (j, m)		the m items of the row, shared out among the threads
  *
  * On the CPU a block is one thread: LANES is a plain loop, row_sum() is the identity, LEAD is
  * always true and SYNC is nothing.  A kernel that is right for every block size is right on both.
  * Host code of a module starts kernels with RUN (d, kernel, n, arguments) or RUNROWS, in the order
- * of the device's stream, and shares chunks of host work with TASKS (d, i, n): on the CPU each thread
- * takes chunks and loops inside it run alone, on CUDA the chunks are queued one after another.
- * TASK_FLOATS is the workspace that one task should fill, TASK_SHARED what all threads together
- * should fill where they share one, TASK_CUTS into how many pieces to cut
+ * of the device's stream, and shares chunks of host work with TASKS (d, i, n): on the CPU each
+ * thread takes chunks and loops inside it run alone, on CUDA the chunks are queued one after
+ * another.  TASK_FLOATS is the workspace that one task should fill, TASK_SHARED what all threads
+ * together should fill where they share one, TASK_CUTS into how many pieces to cut
  * what would be one task: neither knows the number of threads, so neither do the results.
  * LINE_PAD is added to a power of two between rows, where rows so far apart share cache sets.
  *
@@ -44,7 +44,8 @@
 #define RUNROWS(d, k, n, ...) LAUNCH(d, k, n, __VA_ARGS__)
 #define LAUNCH(d, k, blocks, ...) do { \
 	int b_ = (blocks); \
-	k<<<b_ < 1 ? 1 : b_ < 65535 ? b_ : 65535, 256, 0, (cudaStream_t)(d)->stream>>>(__VA_ARGS__); \
+	b_ = b_ < 1 ? 1 : b_ < 65535 ? b_ : 65535; \
+	k<<<b_, 256, 0, (cudaStream_t)(d)->stream>>>(__VA_ARGS__); \
 	cudaError_t e_ = cudaGetLastError(); \
 	if (e_ != cudaSuccess) { \
 		fprintf(stderr, "cuda: %s: %s\n", #k, cudaGetErrorString(e_)); \
@@ -110,7 +111,8 @@ enum { ALONE = 4096 };
 	PRAGMA(omp parallel for schedule(static) if((M) > 1)) \
 	for (int Y = 0; Y < (M); Y++) for (int T = (LO); T < (HI); T++) \
 		INNER for (int X = 0; X < (N); X++)
-#define ROWS(I, N)  PRAGMA(omp parallel for schedule(static) if((N) > 1)) for (int I = 0; I < (N); I++)
+#define ROWS(I, N) \
+	PRAGMA(omp parallel for schedule(static) if((N) > 1)) for (int I = 0; I < (N); I++)
 #define LANES(I, N) for (int I = 0; I < (N); I++)
 #define LEAD
 #define TASKS(D, I, N) \

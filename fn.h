@@ -102,7 +102,8 @@ DEVICE void
 fn_philox(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4])
 {
 	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-	uint32_t a = (uint32_t)lo, b = (uint32_t)(lo >> 32), c = (uint32_t)hi, d = (uint32_t)(hi >> 32);
+	uint32_t a = (uint32_t)lo, b = (uint32_t)(lo >> 32), c = (uint32_t)hi,
+	    d = (uint32_t)(hi >> 32);
 
 	for (int r = 0; r < 10; r++) {
 		uint64_t p = (uint64_t)0xD2511F53u * a, q = (uint64_t)0xCD9E8D57u * c;
@@ -180,7 +181,8 @@ fn_chunks(int cells)
 /* Truths of an image: arrays of n floats (LOSS_LIST in yolo.h), entries from..to-1 in use. */
 struct fn_lists { const float *edge; int n, from, to; };
 
-/* Selections instead of fminf: what a NaN becomes does not matter, and loops over them vectorise. */
+/* Selections instead of fminf: what a NaN becomes does not matter, and loops over them
+ * vectorise. */
 DEVICE float
 fn_list_iou(const float *e, int n, int i, float l, float u, float r, float d, float area)
 {
@@ -227,10 +229,14 @@ fn_best_truth(const struct fn_lists *t, float x, float y, float w, float h)
 	return at;
 }
 
-#ifdef DEV_H			/* what the files of the losses share of each other */
+#ifdef DEV_H			/* what kernel files share of each other */
 #ifdef __cplusplus
 extern "C" {
 #endif
+void BACKEND(head_yolo)(struct dev *, int rows, int anchors, int classes, float scale_xy,
+    int new_coords, const float *x, float *y);
+void BACKEND(head_region)(struct dev *, int rows, int anchors, int classes, int softmax,
+    const float *x, float *y);
 void BACKEND(loss_decode)(struct dev *, const struct loss *, float *out, void *ws);
 void BACKEND(loss_sum)(struct dev *, const struct loss_sums *, const struct loss_area *,
     double *host);

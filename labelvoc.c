@@ -295,8 +295,9 @@ one_xml(struct labels *l, const char *path)
 		it->h = w > 0 && h > 0 ? h : 0;
 		add_objects(v, it);
 		if (orientation > 1 && it->nbox)
-			label_say(l, SAY_NOTE, "%s: EXIF orientation %d is not applied; were the boxes "
-			    "drawn on the stored pixels?", pic, orientation);
+			label_say(l, SAY_NOTE,
+			    "%s: EXIF orientation %d is not applied; were the boxes drawn on the "
+			    "stored pixels?", pic, orientation);
 		free(pic);
 	}
 	free(text);

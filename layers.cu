@@ -1,4 +1,4 @@
-/* layers.cu -- the layers that are not convolutions: pooling, wiring, activations, heads.
+/* layers.cu -- the layers that are not convolutions: pooling, wiring, activations.
  *
  * NHWC throughout, channels innermost in every loop.  A backward pass gathers: each element of a
  * gradient adds up, in one order, the outputs that it went to. */
@@ -8,8 +8,8 @@
 
 /* ---- maxpool ------------------------------------------------------------------------------ */
 
-/* Outside is minus infinity; on equal values the first tap in row order wins; a NaN stays.  A row is
- * one pixel and its channels, so that whether a tap lies outside is asked once for all of them. */
+/* Outside is minus infinity; on equal values the first tap in row order wins; a NaN stays.  A row
+ * is one pixel and its channels: whether a tap lies outside is asked once for all of them. */
 KERNEL
 maxpool_k(struct pool_shape s, const float *x, float *y, unsigned char *tap)
 {
@@ -60,7 +60,8 @@ maxpool_only_k(struct pool_shape s, const float *x, float *y)
 			if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w)
 				continue;
 			LANES (c, ch)
-				best[c] = from[c] > best[c] || from[c] != from[c] ? from[c] : best[c];
+				best[c] = from[c] > best[c] || from[c] != from[c] ? from[c] :
+				    best[c];
 		}
 	}
 }
@@ -78,11 +79,13 @@ maxpool_back_k(struct pool_shape s, const float *dy, const unsigned char *tap, f
 				to[c] = 0;
 		for (int t = 0; t < s.size * s.size; t++) {
 			int ty = row - t / s.size, tx = col - t % s.size;
-			int oy = ty / s.stride_y, ox = tx / s.stride_x, o = (b * s.oh + oy) * s.ow + ox;
+			int oy = ty / s.stride_y, ox = tx / s.stride_x, o = (b * s.oh + oy) * s.ow +
+			    ox;
 			const float *__restrict__ from = dy + o * s.c;
 			const unsigned char *__restrict__ which = tap + o * s.c;
 
-			if (ty < 0 || tx < 0 || ty % s.stride_y || tx % s.stride_x || oy >= s.oh || ox >= s.ow)
+			if (ty < 0 || tx < 0 || ty % s.stride_y || tx % s.stride_x || oy >= s.oh ||
+			    ox >= s.ow)
 				continue;
 			LANES (c, ch)
 				to[c] += which[c] == t ? from[c] : 0;
@@ -136,8 +139,8 @@ upsample(struct dev *d, int n, int h, int w, int c, int s, float scale, const fl
 }
 
 static void
-upsample_back(struct dev *d, int n, int h, int w, int c, int s, float scale, const float *dy, float *dx,
-    int add)
+upsample_back(struct dev *d, int n, int h, int w, int c, int s, float scale, const float *dy,
+    float *dx, int add)
 {
 	RUN(d, upsample_back_k, n * h * w * c, n, h, w, c, s, scale, dy, dx, add);
 }
@@ -145,8 +148,8 @@ upsample_back(struct dev *d, int n, int h, int w, int c, int s, float scale, con
 /* ---- wiring: route, shortcut, activation --------------------------------------------------- */
 
 KERNEL
-slice_k(int rows, int c, const float *src, int src_c, int src_off, float *dst, int dst_c, int dst_off,
-    int add)
+slice_k(int rows, int c, const float *src, int src_c, int src_off, float *dst, int dst_c,
+    int dst_off, int add)
 {
 	EACH2 (r, rows, i, c) {
 		float v = src[r * src_c + src_off + i];
@@ -157,8 +160,8 @@ slice_k(int rows, int c, const float *src, int src_c, int src_off, float *dst, i
 }
 
 static void
-slice(struct dev *d, int rows, int c, const float *src, int src_c, int src_off, float *dst, int dst_c,
-    int dst_off, int add)
+slice(struct dev *d, int rows, int c, const float *src, int src_c, int src_off, float *dst,
+    int dst_c, int dst_off, int add)
 {
 	RUN(d, slice_k, rows * c, rows, c, src, src_c, src_off, dst, dst_c, dst_off, add);
 }
@@ -253,8 +256,8 @@ scale(struct dev *d, int n, int hw, int c, int wh, const float *x, const float *
 }
 
 static void
-scale_back(struct dev *d, int n, int hw, int c, int wh, const float *x, const float *f, const float *dy,
-    float *dx, int addx, float *df, int addf)
+scale_back(struct dev *d, int n, int hw, int c, int wh, const float *x, const float *f,
+    const float *dy, float *dx, int addx, float *df, int addf)
 {
 	if (df)
 		RUN(d, scale_back_f_k, n * hw * c, n, hw, c, wh, x, dy, df, addf);
@@ -310,7 +313,8 @@ reorg_from(int e, int h, int w, int c, int s)
 
 /* back: to the x side from the y side. */
 KERNEL
-reorg_k(int n, int h, int w, int c, int s, int reverse, int back, const float *from, float *to, int add)
+reorg_k(int n, int h, int w, int c, int s, int reverse, int back, const float *from, float *to,
+    int add)
 {
 	int size = h * w * c, yh = reverse ? h * s : h / s, yw = reverse ? w * s : w / s;
 	int yc = reverse ? c / (s * s) : c * s * s;
@@ -331,8 +335,8 @@ reorg(struct dev *d, int n, int h, int w, int c, int s, int reverse, const float
 }
 
 static void
-reorg_back(struct dev *d, int n, int h, int w, int c, int s, int reverse, const float *dy, float *dx,
-    int add)
+reorg_back(struct dev *d, int n, int h, int w, int c, int s, int reverse, const float *dy,
+    float *dx, int add)
 {
 	RUN(d, reorg_k, n * h * w * c, n, h, w, c, s, reverse, 1, dy, dx, add);
 }
@@ -428,45 +432,10 @@ dropout(struct dev *d, int n, float p, uint64_t key, uint64_t first, const float
 }
 
 static void
-dropout_back(struct dev *d, int n, float p, uint64_t key, uint64_t first, const float *dy, float *dx,
-    int add)
+dropout_back(struct dev *d, int n, float p, uint64_t key, uint64_t first, const float *dy,
+    float *dx, int add)
 {
 	RUN(d, dropout_k, n / 4 + 2, n, p, key, first, dy, dx, add);
-}
-
-/* ---- heads ------------------------------------------------------------------------------------ */
-
-/* A row holds, for each anchor, x y w h objectness and the classes.  Logistic but for w h; x y then
- * stretched about 1/2.  new_coords: raw values are probabilities already. */
-KERNEL
-yolo_k(int rows, int anchors, int classes, float scale_xy, int new_coords, const float *x, float *y)
-{
-	EACH2 (r, rows, i, anchors * (5 + classes)) {
-		int at = r * anchors * (5 + classes) + i, e = i % (5 + classes);
-		float v = new_coords || e == 2 || e == 3 ? x[at] : fn_logistic(x[at]);
-
-		y[at] = e < 2 ? scale_xy * v - (scale_xy - 1) / 2 : v;
-	}
-}
-
-KERNEL
-region_k(int rows, int anchors, int classes, int softmax, const float *x, float *y)
-{
-	EACH2 (r, rows, a, anchors) {
-		const float *u = x + (r * anchors + a) * (5 + classes);
-		float *v = y + (r * anchors + a) * (5 + classes), most = u[5], sum = 0;
-
-		for (int i = 0; i < 5; i++)
-			v[i] = i == 2 || i == 3 ? u[i] : fn_logistic(u[i]);
-		for (int i = 6; softmax && i < 5 + classes; i++)
-			most = u[i] > most ? u[i] : most;
-		for (int i = 5; i < 5 + classes; i++) {
-			v[i] = softmax ? fn_exp(u[i] - most) : fn_logistic(u[i]);
-			sum += v[i];
-		}
-		for (int i = 5; softmax && i < 5 + classes; i++)
-			v[i] /= sum;
-	}
 }
 
 KERNEL
@@ -477,19 +446,6 @@ nchw_k(int n, int h, int w, int c, const float *x, float *y)
 }
 
 static void
-yolo(struct dev *d, int rows, int anchors, int classes, float scale_xy, int new_coords, const float *x,
-    float *y)
-{
-	RUN(d, yolo_k, rows * anchors * (5 + classes), rows, anchors, classes, scale_xy, new_coords, x, y);
-}
-
-static void
-region(struct dev *d, int rows, int anchors, int classes, int softmax, const float *x, float *y)
-{
-	RUN(d, region_k, rows * anchors, rows, anchors, classes, softmax, x, y);
-}
-
-static void
 nchw(struct dev *d, int n, int h, int w, int c, const float *x, float *y)
 {
 	RUN(d, nchw_k, n * h * w * c, n, h, w, c, x, y);
@@ -497,4 +453,5 @@ nchw(struct dev *d, int n, int h, int w, int c, const float *x, float *y)
 
 const struct layer_ops BACKEND(layers) = { maxpool, maxpool_back, upsample, upsample_back, slice,
 	accumulate, activate, activate_back, scale, scale_back, sam, sam_back, reorg, reorg_back,
-	reorg3d, reorg3d_back, avgpool, avgpool_back, dropout, dropout_back, yolo, region, nchw };
+	reorg3d, reorg3d_back, avgpool, avgpool_back, dropout, dropout_back, BACKEND(head_yolo),
+	BACKEND(head_region), nchw };

@@ -101,13 +101,13 @@ watch(struct family *f, const sigset_t *set)
 			signal_all(f, SIGKILL);
 			f->kill_at = now() + 1;
 		} else
-			while (sigtimedwait(set, &info, &t) > 0) {	/* all, before any is judged */
+			while (sigtimedwait(set, &info, &t) > 0) { /* all, before any is judged */
 				if (info.si_signo != SIGCHLD)
 					pass_on(f, &info);
 				memset(&t, 0, sizeof t);
 			}
 		reap(f);
-		if (f->alive > 0 && meet_failed(f->meet))	/* of a rank that may hang in its end */
+		if (f->alive > 0 && meet_failed(f->meet)) /* of a rank that may hang in its end */
 			fail(f, 1, meet_failed(f->meet));
 	}
 }

@@ -128,7 +128,8 @@ allocate(struct net *net, struct err *e)
 		net->grad = (float *)d->ops->alloc(d, p->ntrain * sizeof(float));
 	if (!net->train || !net->stat || !net->bn || !net->arena || !net->ws ||
 	    (net->opt.train && !net->grad))
-		return err_set(e, "%s: out of memory on %s: %.0f MB wanted (-O plan=1 shows for what)",
+		return err_set(e,
+		    "%s: out of memory on %s: %.0f MB wanted (-O plan=1 shows for what)",
 		    net->cfg->path, d->name, net->bytes.total / 1e6);
 	d->ops->zero(d, net->train, p->ntrain * sizeof(float));
 	d->ops->zero(d, net->stat, (p->nstat + 1) * sizeof(float));
@@ -187,8 +188,8 @@ int
 net_resize(struct net *net, int w, int h, struct err *e)
 {
 	if ((size_t)w > net->max_w || (size_t)h > net->max_h)
-		return err_set(e, "%s: size %dx%d is larger than the planned %zux%zu", net->cfg->path, w, h,
-		    net->max_w, net->max_h);
+		return err_set(e, "%s: size %dx%d is larger than the planned %zux%zu",
+		    net->cfg->path, w, h, net->max_w, net->max_h);
 	return cfg_resize(net->cfg, w, h, e);
 }
 
@@ -216,8 +217,9 @@ fold(struct net *net)
 
 		if (l->type == L_CONV && d->bn)
 			net->dev->bn->fold(net->dev, net_param(net, net->train, i, P_WEIGHT),
-			    d->size * d->size * (l->in_c / d->groups), d->k, net_param(net, net->train, i, P_GAMMA),
-			    beta, net_param(net, net->stat, i, P_MEAN), net_param(net, net->stat, i, P_VAR), beta);
+			    d->size * d->size * (l->in_c / d->groups), d->k,
+			    net_param(net, net->train, i, P_GAMMA), beta, net_param(net, net->stat,
+			    i, P_MEAN), net_param(net, net->stat, i, P_VAR), beta);
 	}
 }
 

@@ -54,7 +54,8 @@ conv_bn_backward(struct net *net, int i, float *dz)
 	const struct bn_ops *b = net->dev->bn;
 	int rows = net_rows(net, l), c = l->c, ranks;
 	float *y = net_at(net, net->plan.slot[i].pre), *sums = net_merge_area(net);
-	float *gamma = net_param(net, net->train, i, P_GAMMA), *beta = net_param(net, net->train, i, P_BIAS);
+	float *gamma = net_param(net, net->train, i, P_GAMMA), *beta = net_param(net, net->train, i,
+	    P_BIAS);
 	struct net_moments m = net_moments(net, i);
 
 	ranks = net->opt.syncbn && net->opt.sync ? net->opt.sync->size : 1;
@@ -82,14 +83,16 @@ conv_backward(struct net *net, int i, float *dz)
 	if (l->u.conv.bn)
 		conv_bn_backward(net, i, dz);
 	else
-		net->dev->bn->bias_act_back(net->dev, u ? u : net_out(net, i), dz, net_rows(net, l), l->c,
-		    before_head(net, i) ? ACT_LINEAR : l->u.conv.act, net_param(net, net->grad, i, P_BIAS),
-		    net->ws);
+		net->dev->bn->bias_act_back(net->dev, u ? u : net_out(net, i), dz, net_rows(net, l),
+		    l->c, before_head(net, i) ? ACT_LINEAR : l->u.conv.act,
+		    net_param(net, net->grad, i, P_BIAS), net->ws);
 	t = net_lap(net, t, i, LAP_OTHER);
-	o->wgrad(net->dev, &s, net_out(net, i - 1), dz, net_param(net, net->grad, i, P_WEIGHT), net->ws);
+	o->wgrad(net->dev, &s, net_out(net, i - 1), dz, net_param(net, net->grad, i, P_WEIGHT),
+	    net->ws);
 	t = net_lap(net, t, i, LAP_WGRAD);
 	if ((dx = contribute(net, i - 1, 1, &add)))
-		o->dgrad(net->dev, &s, dz, net_param(net, net->train, i, P_WEIGHT), dx, add, net->ws);
+		o->dgrad(net->dev, &s, dz, net_param(net, net->train, i, P_WEIGHT), dx, add,
+		    net->ws);
 	net_lap(net, t, i, LAP_DGRAD);
 }
 
@@ -103,8 +106,8 @@ join_backward(struct net *net, int i, float *dy)
 	float *dx;
 
 	if (l->type == L_SHORTCUT && d->act != ACT_LINEAR)
-		o->activate_back(net->dev, (int)net_floats(net, i), d->act, net_at(net, net->plan.slot[i].pre),
-		    dy, dy, 0);
+		o->activate_back(net->dev, (int)net_floats(net, i), d->act,
+		    net_at(net, net->plan.slot[i].pre), dy, dy, 0);
 	for (int k = 0; k < d->n; k++) {
 		int c = net->cfg->l[d->src[k]].c, part = l->type == L_ROUTE ? c / d->groups :
 		    c < l->c ? c : l->c;
@@ -125,7 +128,8 @@ scale_backward(struct net *net, int i, float *dy)
 	const struct layer_ops *o = net->dev->layer;
 	const float *x = net_out(net, i - 1), *f = net_out(net, l->u.scale.src);
 	int addx = 0, addf = 0;
-	float *dx = contribute(net, i - 1, 1, &addx), *df = contribute(net, l->u.scale.src, 1, &addf);
+	float *dx = contribute(net, i - 1, 1, &addx), *df = contribute(net, l->u.scale.src, 1,
+	    &addf);
 
 	if (l->u.scale.act != ACT_LINEAR)
 		o->activate_back(net->dev, (int)net_floats(net, i), l->u.scale.act,
@@ -133,8 +137,8 @@ scale_backward(struct net *net, int i, float *dy)
 	if (l->type == L_SAM)
 		o->sam_back(net->dev, (int)net_floats(net, i), x, f, dy, dx, addx, df, addf);
 	else
-		o->scale_back(net->dev, net->n, l->h * l->w, l->c, l->u.scale.wh, x, f, dy, dx, addx, df,
-		    addf);
+		o->scale_back(net->dev, net->n, l->h * l->w, l->c, l->u.scale.wh, x, f, dy, dx,
+		    addx, df, addf);
 }
 
 /* Layers of one input without parameters. */
@@ -152,24 +156,28 @@ plain_backward(struct net *net, int i, const float *dy)
 	case L_MAXPOOL: {
 		struct pool_shape p = netplan_pool(l, net->n);
 
-		o->maxpool_back(net->dev, &p, dy, (unsigned char *)net_at(net, net->plan.slot[i].tap), dx, add);
+		o->maxpool_back(net->dev, &p, dy, (unsigned char *)net_at(net,
+		    net->plan.slot[i].tap), dx, add);
 		break;
 	}
 	case L_UPSAMPLE:
-		o->upsample_back(net->dev, net->n, l->in_h, l->in_w, l->c, s, l->u.stride.scale, dy, dx,
-		    add);
+		o->upsample_back(net->dev, net->n, l->in_h, l->in_w, l->c, s, l->u.stride.scale, dy,
+		    dx, add);
 		break;
 	case L_REORG:
-		o->reorg_back(net->dev, net->n, l->in_h, l->in_w, l->in_c, s, l->u.stride.reverse, dy, dx,
-		    add);
+		o->reorg_back(net->dev, net->n, l->in_h, l->in_w, l->in_c, s, l->u.stride.reverse,
+		    dy, dx, add);
 		break;
 	case L_REORG3D:
 		o->reorg3d_back(net->dev, net->n, l->in_h, l->in_w, l->in_c, s, dy, dx, add);
 		break;
-	case L_AVGPOOL: o->avgpool_back(net->dev, net->n, l->in_h * l->in_w, l->c, dy, dx, add); break;
+	case L_AVGPOOL:
+		o->avgpool_back(net->dev, net->n, l->in_h * l->in_w, l->c, dy, dx, add);
+		break;
 	case L_DROPOUT:
-		o->dropout_back(net->dev, (int)net_floats(net, i), l->u.dropout.p, net_dropout_key(net, i),
-		    net->t0 * (net_floats(net, i) / (size_t)net->n), dy, dx, add);
+		o->dropout_back(net->dev, (int)net_floats(net, i), l->u.dropout.p,
+		    net_dropout_key(net, i), net->t0 * (net_floats(net, i) / (size_t)net->n), dy,
+		    dx, add);
 		break;
 	default: break;
 	}

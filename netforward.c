@@ -52,7 +52,8 @@ net_merge_ranks(struct net *net, const struct layer *l, struct net_moments *m)
 	if (s->ops->sum(s, area, each * (size_t)s->size))
 		sync_fail(s, "batch statistics were not exchanged");
 	net->dev->bn->merge(net->dev, area, s->size, l->c, area + each * (size_t)s->size);
-	o->copy(net->dev, m->mean, area + each * (size_t)s->size + 1, 2 * (size_t)l->c * sizeof *mine);
+	o->copy(net->dev, m->mean, area + each * (size_t)s->size + 1,
+	    2 * (size_t)l->c * sizeof *mine);
 }
 
 /* ---- forward ------------------------------------------------------------------------------ */
@@ -108,11 +109,12 @@ join_forward(struct net *net, int i)
 	for (int k = 0; k < d->n; k++) {
 		int c = net->cfg->l[d->src[k]].c;
 
-		net->dev->layer->slice(net->dev, rows, c < l->c ? c : l->c, net_out(net, d->src[k]), c, 0,
-		    pre ? pre : y, l->c, 0, 1);
+		net->dev->layer->slice(net->dev, rows, c < l->c ? c : l->c, net_out(net, d->src[k]),
+		    c, 0, pre ? pre : y, l->c, 0, 1);
 	}
 	if (pre || d->act != ACT_LINEAR)
-		net->dev->layer->activate(net->dev, (int)net_floats(net, i), d->act, pre ? pre : y, y);
+		net->dev->layer->activate(net->dev, (int)net_floats(net, i), d->act, pre ? pre : y,
+		    y);
 }
 
 static void
@@ -141,11 +143,11 @@ head_forward(struct net *net, int i)
 	if (net->plan.slot[i].root != i)	/* loss and decoder take the convolution's values */
 		return;
 	if (l->type == L_YOLO)
-		net->dev->layer->yolo(net->dev, net_rows(net, l), d->nmask, d->classes, d->scale_x_y,
-		    d->new_coords, x, net_out(net, i));
+		net->dev->layer->yolo(net->dev, net_rows(net, l), d->nmask, d->classes,
+		    d->scale_x_y, d->new_coords, x, net_out(net, i));
 	else
-		net->dev->layer->region(net->dev, net_rows(net, l), d->num, d->classes, d->softmax, x,
-		    net_out(net, i));
+		net->dev->layer->region(net->dev, net_rows(net, l), d->num, d->classes, d->softmax,
+		    x, net_out(net, i));
 }
 
 static void
@@ -183,7 +185,8 @@ layer_forward(struct net *net, int i)
 	case L_AVGPOOL: o->avgpool(net->dev, net->n, l->in_h * l->in_w, l->c, x, y); break;
 	case L_DROPOUT:
 		if (own)
-			o->dropout(net->dev, (int)net_floats(net, i), l->u.dropout.p, net_dropout_key(net, i),
+			o->dropout(net->dev, (int)net_floats(net, i), l->u.dropout.p,
+			    net_dropout_key(net, i),
 			    net->t0 * (net_floats(net, i) / (size_t)net->n), x, y);
 		break;
 	case L_NONE: break;

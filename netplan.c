@@ -4,8 +4,9 @@
  * tensor is alive from the step that writes it to the last step that reads it; the planner places
  * them, largest first, at the lowest offset where no living neighbour is.  Layers that change
  * nothing share the buffers of the layer they repeat: a route of one source, a yolo layer (its loss
- * or decoder takes the convolution's values), a dropout in inference, and a linear shortcut whose input nobody else reads, which adds
- * into it in place.  The layer that owns the buffers is the root.
+ * or decoder takes the convolution's values), a dropout in inference, and a linear shortcut whose
+ * input nobody else reads, which adds into it in place.  The layer that owns the buffers is the
+ * root.
  *
  * The plan is made for the largest input; a smaller one uses the same offsets, since no tensor
  * grows. */
@@ -28,16 +29,17 @@ struct planner {
 	int nt;
 	int *users;			/* per root: how many layers read it */
 	int *last_fwd, *last_bwd;	/* per root: last reader of the values, in time */
-	int *first_grad;		/* per root: first writer of the gradient, in time; -1 none */
+	int *first_grad;	/* per root: first writer of the gradient, in time; -1 none */
 };
 
 struct conv_shape
 netplan_conv(const struct layer *l, int n)
 {
 	const struct def_conv *d = &l->u.conv;
-	struct conv_shape s = { .n = n, .h = l->in_h, .w = l->in_w, .c = l->in_c, .oh = l->h, .ow = l->w,
-		.k = d->k, .size = d->size, .stride_y = d->stride_y, .stride_x = d->stride_x,
-		.pad = d->pad, .dilation = d->dilation, .groups = d->groups };
+	struct conv_shape s = { .n = n, .h = l->in_h, .w = l->in_w, .c = l->in_c, .oh = l->h,
+		.ow = l->w, .k = d->k, .size = d->size, .stride_y = d->stride_y,
+		.stride_x = d->stride_x, .pad = d->pad, .dilation = d->dilation,
+		    .groups = d->groups };
 
 	return s;
 }
@@ -46,8 +48,8 @@ struct pool_shape
 netplan_pool(const struct layer *l, int n)
 {
 	const struct def_pool *d = &l->u.pool;
-	struct pool_shape s = { .n = n, .h = l->in_h, .w = l->in_w, .c = l->in_c, .oh = l->h, .ow = l->w,
-		.size = d->size, .stride_y = d->stride_y, .stride_x = d->stride_x,
+	struct pool_shape s = { .n = n, .h = l->in_h, .w = l->in_w, .c = l->in_c, .oh = l->h,
+		.ow = l->w, .size = d->size, .stride_y = d->stride_y, .stride_x = d->stride_x,
 		.pad_y = d->padding / 2, .pad_x = d->padding / 2 };
 
 	return s;
@@ -216,8 +218,9 @@ list_tensors(struct planner *q, struct err *e)
 
 		s->out = s->pre = s->tap = s->grad = NONE;
 		if (too_large(l, q->o->batch))
-			return err_set(e, "%s:%d: a tensor of more than %d numbers; a smaller batch or size "
-			    "is needed", q->c->path, l->line, INT_MAX);
+			return err_set(e,
+			    "%s:%d: a tensor of more than %d numbers; a smaller batch or size is "
+			    "needed", q->c->path, l->line, INT_MAX);
 		if (s->root != i)
 			continue;
 		add(q, n * sizeof(float), i, last, &s->out);

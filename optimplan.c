@@ -28,8 +28,9 @@ class_of(const struct cfg *cfg, int layer, struct optim_plan *o, struct err *e)
 	while (k < o->nclass && (o->cls[k].scale != l->lr_scale || o->cls[k].until != until))
 		k++;
 	if (k == most)
-		return err_set(e, "%s:%d: learning_rate and dont_update: at most %d different pairs",
-		    cfg->path, l->line, most);
+		return err_set(e,
+		    "%s:%d: learning_rate and dont_update: at most %d different pairs", cfg->path,
+		    l->line, most);
 	if (k == o->nclass) {
 		o->cls[k].scale = l->lr_scale;
 		o->cls[k].until = until;
@@ -46,7 +47,8 @@ optim_plan(const struct cfg *cfg, const struct params *par, struct optim_plan *o
 	o->group = (unsigned char *)xcalloc(o->units, 1);
 	for (int i = 0; i < par->np; i++) {
 		const struct param *p = &par->p[i];
-		size_t first = p->off / OPTIM_UNIT, end = (p->off + p->n + OPTIM_UNIT - 1) / OPTIM_UNIT;
+		size_t first = p->off / OPTIM_UNIT,
+		    end = (p->off + p->n + OPTIM_UNIT - 1) / OPTIM_UNIT;
 		int k;
 
 		if (p->kind == P_MEAN || p->kind == P_VAR)

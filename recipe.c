@@ -13,13 +13,15 @@ const struct setting train_settings[] = {
 	{ "accumulate", "global", "global|mean|sum",
 	    "what the loss of a mini-batch is divided by: the whole batch's counts or its own" },
 	{ "beta2", "0.999", "0..1", "Adam: decay of the squared gradients" },
-	{ "bn_momentum", NULL, "0..1", "share of a batch in the running statistics (0.1; darknet's losses 0.01)" },
+	{ "bn_momentum", NULL, "0..1",
+	    "share of a batch in the running statistics (0.1; darknet's losses 0.01)" },
 	{ "bucket", "6250000", "int 1..inf", "floats of a gradient bucket between ranks" },
 	{ "clip", NULL, "0..inf", "largest gradient norm (10 with ciou, else none)" },
 	{ "cutoff", NULL, "int 0..inf", "load only the first N layers of -w" },
 	{ "decay", NULL, "0..1", "weight decay of convolution weights (the cfg's decay)" },
 	{ "deterministic", "0", "0|1", "on CUDA: the same bits in every run" },
-	{ "ema", NULL, "0..1", "average of the weights that is validated and kept as best (0.999 with ciou)" },
+	{ "ema", NULL, "0..1",
+	    "average of the weights that is validated and kept as best (0.999 with ciou)" },
 	{ "ema_tau", "200", "0..inf", "steps over which the average gets its full length" },
 	{ "exact", "0", "0|1", "plain kernels only" },
 	{ "exposure", NULL, "0..100", "augmentation: factor of brightness (the cfg's exposure)" },
@@ -30,7 +32,9 @@ const struct setting train_settings[] = {
 	{ "lr", NULL, "0..inf", "learning rate (the cfg's learning_rate)" },
 	{ "lr_final", "0.01", "0..1", "cosine: the last learning rate over the first" },
 	{ "momentum", NULL, "0..1", "momentum, Adam's beta1 (the cfg's momentum)" },
-	{ "mosaic", NULL, "0..1", "augmentation: share of four-picture mosaics (0.5 with ciou, 0 if the cfg says mosaic=0)" },
+	{ "mosaic", NULL, "0..1",
+	    "augmentation: share of four-picture mosaics (0.5 with ciou, 0 if the cfg says "
+	    "mosaic=0)" },
 	{ "nan_stop", "10", "int 1..inf", "end the run after so many skipped updates in a row" },
 	{ "nesterov", NULL, "0|1", "Nesterov's momentum (1 with ciou)" },
 	{ "plan", "0", "0|1", "print the bytes needed and stop" },
@@ -38,8 +42,10 @@ const struct setting train_settings[] = {
 	    "learning rate over time (the cfg's policy, else cosine)" },
 	{ "prior", NULL, "0|1", "start the heads at the odds of finding nothing (1 with ciou)" },
 	{ "resize", "stb", "stb|bilinear|darknet", "how pictures are resized" },
-	{ "rule", NULL, "sgd|adam|adamw", "optimiser (the cfg's adam, with ciou as adamw; else sgd)" },
-	{ "saturation", NULL, "0..100", "augmentation: factor of saturation (the cfg's saturation)" },
+	{ "rule", NULL, "sgd|adam|adamw",
+	    "optimiser (the cfg's adam, with ciou as adamw; else sgd)" },
+	{ "saturation", NULL, "0..100",
+	    "augmentation: factor of saturation (the cfg's saturation)" },
 	{ "save", "0", "int 0..inf", "checkpoint every n steps too, not only at an epoch's end" },
 	{ "scale", NULL, "0..1", "augmentation: half range of zoom (0.5 with mosaic)" },
 	{ "steps", NULL, "int 1..inf", "end the run early, after n steps" },
@@ -89,9 +95,11 @@ make_optimiser(struct recipe *r, const struct settings *s)
 	    r->net.adam ? ciou ? "adamw" : "adam" : "sgd";
 	const char *acc = settings_str(s, "accumulate");
 
-	t->rule = !strcmp(rule, "adam") ? RULE_ADAM : !strcmp(rule, "adamw") ? RULE_ADAMW : RULE_SGD;
+	t->rule = !strcmp(rule, "adam") ? RULE_ADAM : !strcmp(rule, "adamw") ? RULE_ADAMW :
+	    RULE_SGD;
 	t->parts = r->net.subdivisions;
-	t->accum = !strcmp(acc, "mean") ? ACCUM_MEAN : !strcmp(acc, "sum") ? ACCUM_SUM : ACCUM_GLOBAL;
+	t->accum = !strcmp(acc, "mean") ? ACCUM_MEAN : !strcmp(acc, "sum") ? ACCUM_SUM :
+	    ACCUM_GLOBAL;
 	t->gain = pick(s, "gain", is_darknet(t->loss.kind) ? 0 : 64);
 	t->nesterov = (int)pick(s, "nesterov", ciou);
 	t->decay = pick(s, "decay", r->net.decay);
@@ -136,7 +144,7 @@ make_augment(struct recipe *r, const struct cfg *c, const char *name, const stru
 	a->flip = pick(s, "flip", a->flip);
 	a->scale = pick(s, "scale", a->scale);
 	a->translate = pick(s, "translate", a->translate);
-	a->mosaic = pick(s, "mosaic", r->net.mosaic ? a->mosaic : 0);	/* -1: the cfg says nothing */
+	a->mosaic = pick(s, "mosaic", r->net.mosaic ? a->mosaic : 0); /* -1: the cfg says nothing */
 	a->resize = !strcmp(resize, "bilinear") ? RESIZE_BILINEAR : !strcmp(resize, "darknet") ||
 	    kind == AUG_DARKNET ? RESIZE_DARKNET : RESIZE_STB;
 	return 0;
@@ -146,7 +154,8 @@ static enum lr_policy
 policy_named(const char *name)
 {
 	static const struct { const char *name; enum lr_policy p; } tab[] = {
-		{ "constant", LR_CONSTANT }, { "step", LR_STEP }, { "steps", LR_STEPS }, { "exp", LR_EXP },
+		{ "constant", LR_CONSTANT }, { "step", LR_STEP }, { "steps", LR_STEPS },
+		{ "exp", LR_EXP },
 		{ "poly", LR_POLY }, { "sigmoid", LR_SIGMOID }, { "sgdr", LR_SGDR },
 	};
 
@@ -205,7 +214,8 @@ recipe_lr(const struct recipe *r, uint64_t seed, long step)
 	f = (double)(b - r->net.burn_in) / (double)(r->steps > r->net.burn_in ?
 	    r->steps - r->net.burn_in : 1);
 	f = f > 1 ? 1 : f;
-	return r->net.lr * (r->lr_final + (1 - r->lr_final) * (1 + cos(3.14159265358979323846 * f)) / 2);
+	return r->net.lr * (r->lr_final + (1 - r->lr_final) * (1 +
+	    cos(3.14159265358979323846 * f)) / 2);
 }
 
 double
@@ -223,12 +233,13 @@ recipe_prior(const struct cfg *c, const struct params *p, struct weights *w)
 	for (int i = 0; i < n; i++) {
 		const struct def_yolo *d = &c->l[head[i]].u.yolo;
 		const struct param *b = params_find(p, head[i] - 1, P_BIAS);
-		double stride = (double)c->l[0].in_w / c->l[head[i]].w, cells = 640 / stride * 640 / stride;
+		double stride = (double)c->l[0].in_w / c->l[head[i]].w,
+		    cells = 640 / stride * 640 / stride;
 
 		for (int a = 0; b && a < d->nmask; a++) {
 			float *bias = w->train + b->off + a * (d->classes + 5);
 
-			bias[4] += (float)log(8 / cells);	/* about 8 objects in a picture of 640 */
+			bias[4] += (float)log(8 / cells); /* about 8 objects in a picture of 640 */
 			for (int k = 0; k < d->classes; k++)
 				bias[5 + k] += (float)log(.6 / (d->classes - .99));
 		}

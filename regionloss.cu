@@ -26,13 +26,15 @@ ignore_k(struct head_view v, struct region p, int n, const int *start, const flo
     unsigned char *state)
 {
 	EACH (cell, v.n * v.h * v.w * v.a) {
-		int b = cell / (v.h * v.w * v.a), a = cell % v.a, q = cell / v.a, at = cell * (v.c + 5);
+		int b = cell / (v.h * v.w * v.a), a = cell % v.a, q = cell / v.a,
+		    at = cell * (v.c + 5);
 		const float *z = v.raw + at;
 		float *d = v.grad + at;
 		struct fn_lists t = { edge, n, start[b], start[b + 1] };
 		float x = fn_decode(&v, z, 0, a, q % v.w, 0) / v.in_w;
 		float y = fn_decode(&v, z, 1, a, 0, q / v.w % v.h) / v.in_h;
-		float w = fn_decode(&v, z, 2, a, 0, 0) / v.in_w, h = fn_decode(&v, z, 3, a, 0, 0) / v.in_h;
+		float w = fn_decode(&v, z, 2, a, 0, 0) / v.in_w, h = fn_decode(&v, z, 3, a, 0,
+		    0) / v.in_h;
 		int over = fn_best_iou(&t, x, y, w, h) > p.thresh;
 
 		d[4] = over ? 0 : (float)(p.noobject * ((p.background ? 1 : 0) - fn_sigmoid(z[4])));
@@ -123,7 +125,8 @@ assign_k(struct head_view v, struct region p, int groups, const int *first,
 		for (int k = first[i]; k < first[i + 1]; k++) {
 			int a = best_anchor(&v, &p, v.raw + cell * (v.c + 5), row[k].w, row[k].h);
 			int at = (cell + a) * (v.c + 5);
-			double iou = assign(&v, &p, &row[k], q % v.w, q / v.w % v.h, v.raw + at, v.grad + at, a);
+			double iou = assign(&v, &p, &row[k], q % v.w, q / v.w % v.h, v.raw + at,
+			    v.grad + at, a);
 
 			sum[3] += 1;
 			sum[4] += iou;
@@ -140,7 +143,8 @@ assign_k(struct head_view v, struct region p, int groups, const int *first,
 KERNEL
 close_k(struct head_view v, double *chunk)
 {
-	int len = v.c + 5, all = v.n * v.h * v.w * v.a, size = fn_chunk(all), chunks = fn_chunks(all);
+	int len = v.c + 5, all = v.n * v.h * v.w * v.a, size = fn_chunk(all),
+	    chunks = fn_chunks(all);
 
 	ROWS (i, chunks) {
 		int from = i * size, n = all - from < size ? all - from : size;

@@ -149,7 +149,8 @@ read_header(struct st *st, yajl_val tree, const char *base, size_t size, const c
 		if (!strcmp(st->t[i - 1].name, st->t[i].name))
 			return err_set(e, "%s: tensor '%.100s' twice", path, st->t[i].name);
 	if (!no_holes(st, base, size))
-		return err_set(e, "%s: tensors overlap or leave holes: damaged, or not complete", path);
+		return err_set(e, "%s: tensors overlap or leave holes: damaged, or not complete",
+		    path);
 	return 0;
 }
 
@@ -233,7 +234,8 @@ st_find(const struct st *st, const char *name)
 	struct st_tensor key = { 0 };
 
 	key.name = (char *)name;
-	return (const struct st_tensor *)bsearch(&key, st->t, (size_t)st->nt, sizeof *st->t, by_name);
+	return (const struct st_tensor *)bsearch(&key, st->t, (size_t)st->nt, sizeof *st->t,
+	    by_name);
 }
 
 const char *

@@ -66,7 +66,8 @@ schedule_lr(const struct cfg_net *net, uint64_t seed, long b)
 	case LR_SIGMOID: return lr / (1 + exp(net->gamma * (double)(b - net->step_len)));
 	case LR_SGDR: return sgdr(net, b);
 	case LR_COSINE:
-		return net->lr_min + (lr - net->lr_min) / 2 * (1 + cos(M_PI * (done < 1 ? done : 1)));
+		return net->lr_min + (lr - net->lr_min) / 2 * (1 +
+		    cos(M_PI * (done < 1 ? done : 1)));
 	default: return lr;
 	}
 }

@@ -130,8 +130,8 @@ refuse(struct where *w, const char *name, const char *why)
 static int
 picture_name(const char *name)
 {
-	static const char *const ext[] = { "jpg", "jpeg", "jpe", "png", "bmp", "gif", "ppm", "pgm", "pnm",
-		"tga", "psd", "hdr", "pic", "webp", "tif", "tiff", "heic", "avif", NULL };
+	static const char *const ext[] = { "jpg", "jpeg", "jpe", "png", "bmp", "gif", "ppm", "pgm",
+		"pnm", "tga", "psd", "hdr", "pic", "webp", "tif", "tiff", "heic", "avif", NULL };
 	const char *dot = strrchr(path_base(name), '.');
 
 	for (int i = 0; dot && ext[i]; i++)
@@ -183,7 +183,8 @@ take_shard(struct source *s, const char *path, struct err *e)
 
 	if (!h)
 		return -1;
-	s->opened = (struct shard **)xrealloc(s->opened, (size_t)(s->nopened + 1) * sizeof *s->opened);
+	s->opened = (struct shard **)xrealloc(s->opened,
+	    (size_t)(s->nopened + 1) * sizeof *s->opened);
 	s->opened[s->nopened++] = s->shard = h;
 	s->record = 0;
 	return 0;
@@ -205,7 +206,7 @@ by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-struct trail { dev_t dev[DEPTH]; ino_t ino[DEPTH]; int n; };	/* folders above: links may go round */
+struct trail { dev_t dev[DEPTH]; ino_t ino[DEPTH]; int n; }; /* folders above: links may go round */
 
 static int
 walk(struct source *s, const char *dir, struct trail *t, struct err *e)
@@ -241,7 +242,8 @@ walk(struct source *s, const char *dir, struct trail *t, struct err *e)
 		if (path_isdir(path))
 			r = walk(s, path, t, e);
 		else if (picture_name(path)) {
-			s->file = (char **)xgrow(s->file, &s->capfile, s->nfile + 1, sizeof *s->file);
+			s->file = (char **)xgrow(s->file, &s->capfile, s->nfile + 1,
+			    sizeof *s->file);
 			s->file[s->nfile++] = path;
 			continue;
 		}
@@ -347,11 +349,13 @@ next_line(struct source *s, struct where *w)
 	int r;
 
 	for (;;) {
-		nl = l->len > l->pos ? (char *)memchr(l->buf + l->pos, '\n', l->len - l->pos) : NULL;
+		nl = l->len > l->pos ? (char *)memchr(l->buf + l->pos, '\n', l->len - l->pos) :
+		    NULL;
 		if (!nl && l->len - l->pos > LINE_MAX_BYTES) {
 			l->eof = 1;
 			l->pos = l->len;
-			return refuse(w, l->label, "a line of over a megabyte: not a list of names");
+			return refuse(w, l->label,
+			    "a line of over a megabyte: not a list of names");
 		}
 		if (!nl && !l->eof) {
 			if ((r = fill(s)) > 0)

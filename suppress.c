@@ -48,7 +48,8 @@ overlap(const float *a, const float *b)
 static double
 distance(const float *a, const float *b)
 {
-	double dx = ((double)a[0] + a[2] - b[0] - b[2]) / 2, dy = ((double)a[1] + a[3] - b[1] - b[3]) / 2;
+	double dx = ((double)a[0] + a[2] - b[0] - b[2]) / 2,
+	    dy = ((double)a[1] + a[3] - b[1] - b[3]) / 2;
 	double w = fmax(a[2], b[2]) - fmin(a[0], b[0]), h = fmax(a[3], b[3]) - fmin(a[1], b[1]);
 	double c2 = w * w + h * h;
 

@@ -45,7 +45,7 @@ struct meet {
 	char *small, *slot;
 	size_t len;
 	int size, spin, turn, first;	/* first: the reason is this process's */
-	int *peer, npeer;		/* joined: sockets to the others; they hang up when one ends */
+	int *peer, npeer;	/* joined: sockets to the others; they hang up when one ends */
 };
 
 static size_t
@@ -75,7 +75,8 @@ attach(int size, int fd, struct err *e)
 	p = (char *)mmap(NULL, len, PROT_READ | PROT_WRITE,
 	    MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
 	if (p == MAP_FAILED) {
-		err_set(e, "cannot map %zu bytes shared by %d ranks: %s", len, size, strerror(errno));
+		err_set(e, "cannot map %zu bytes shared by %d ranks: %s", len, size,
+		    strerror(errno));
 		return NULL;
 	}
 	m = (struct meet *)xcalloc(1, sizeof *m);
@@ -120,7 +121,8 @@ meet_join(int rank, int size, const char *name, double deadline, struct err *e)
 	if (rank)
 		bad = join_rank(rank, size, name, now() + deadline, &fd, peer, e);
 	else if ((fd = memfd_create("yolo", MFD_CLOEXEC)) < 0 || ftruncate(fd, (off_t)len))
-		bad = err_set(e, "cannot make %zu bytes of shared memory: %s", len, strerror(errno));
+		bad = err_set(e, "cannot make %zu bytes of shared memory: %s", len,
+		    strerror(errno));
 	else
 		bad = join_host(size, name, now() + deadline, fd, peer, e);
 	if (!bad && (fstat(fd, &st) || (size_t)st.st_size != len))
@@ -254,8 +256,8 @@ give_up(struct meet *m, int rank, int who, const char *how, struct err *e)
 	err_set(&why,
 	    "rank %d %s: rank %d waits for it in %s %llu (%llu numbers), it was last in %s %llu",
 	    who, how, rank, post_of(m, rank)->what, (unsigned long long)me->op,
-	    (unsigned long long)post_of(m, rank)->n, other->op ? post_of(m, who)->what : "operation",
-	    (unsigned long long)other->op);
+	    (unsigned long long)post_of(m, rank)->n, other->op ? post_of(m, who)->what :
+	    "operation", (unsigned long long)other->op);
 	meet_fail(m, why.msg);
 	return err_set(e, "%s", meet_failed(m));
 }
@@ -331,8 +333,8 @@ meet_begin(struct meet *m, int rank, double deadline, const char *what, size_t n
 		if (a->n == b->n && !strcmp(a->what, b->what))
 			continue;
 		err_set(&why, "ranks disagree: operation %llu is %s of %llu numbers on rank 0, "
-		    "%s of %llu on rank %d", (unsigned long long)op, a->what, (unsigned long long)a->n,
-		    b->what, (unsigned long long)b->n, i);
+		    "%s of %llu on rank %d", (unsigned long long)op, a->what,
+		    (unsigned long long)a->n, b->what, (unsigned long long)b->n, i);
 		meet_fail(m, why.msg);
 		return err_set(e, "%s", meet_failed(m));
 	}

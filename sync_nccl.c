@@ -50,8 +50,9 @@ library_open(struct library *l, struct err *e)
 	const char *name = "libnccl.so.2";
 
 	if (!(l->lib = dlopen(name, RTLD_NOW | RTLD_LOCAL)))
-		return err_set(e, "nccl: %s is missing: install the package libnccl2, or choose the "
-		    "transport shm", name);
+		return err_set(e,
+		    "nccl: %s is missing: install the package libnccl2, or choose the transport "
+		    "shm", name);
 #define LOAD(f) \
 	if (!(*(void **)&l->f = dlsym(l->lib, #f))) \
 		return err_set(e, "nccl: %s has no %s: update the package libnccl2", name, #f);
@@ -85,8 +86,8 @@ settle(struct sync *s, struct nccl *c, ncclResult_t r, const char *what, struct 
 		if ((why = meet_failed(s->meet)))
 			return err_set(e, "%s", why);
 		if (r == ncclInProgress && now() > until)
-			return err_set(e, "nccl: %s of rank %d took longer than %g s", what, s->rank,
-			    s->deadline);
+			return err_set(e, "nccl: %s of rank %d took longer than %g s", what,
+			    s->rank, s->deadline);
 		nanosleep(&nap, NULL);
 	}
 	if (r == ncclSuccess)
@@ -216,7 +217,8 @@ wait_all(struct sync *s)
 
 	if (cuda_ok(&s->err, cudaEventRecord(c->done, c->stream), "wait"))
 		return -1;
-	return cuda_ok(&s->err, cudaStreamWaitEvent((cudaStream_t)s->dev->stream, c->done, 0), "wait");
+	return cuda_ok(&s->err, cudaStreamWaitEvent((cudaStream_t)s->dev->stream, c->done, 0),
+	    "wait");
 }
 
 static int
@@ -236,8 +238,8 @@ bcast(struct sync *s, float *buf, size_t n)
 	pthread_mutex_lock(&c->lock);
 	r = before(s, c, "bcast", n);
 	if (!r)
-		r = settle(s, c, c->lib.ncclBroadcast(buf, buf, n, ncclFloat32, 0, c->comm, c->stream),
-		    "bcast", &s->err);
+		r = settle(s, c, c->lib.ncclBroadcast(buf, buf, n, ncclFloat32, 0, c->comm,
+		    c->stream), "bcast", &s->err);
 	c->queued++;
 	pthread_mutex_unlock(&c->lock);
 	return r ? -1 : wait_all(s);
@@ -287,7 +289,8 @@ open_streams(struct nccl *c, struct err *e)
 
 	if (cuda_ok(e, cudaGetDevice(&c->device), "device") ||
 	    cuda_ok(e, cudaDeviceGetStreamPriorityRange(&least, &most), "stream") ||
-	    cuda_ok(e, cudaStreamCreateWithPriority(&c->stream, cudaStreamNonBlocking, most), "stream"))
+	    cuda_ok(e, cudaStreamCreateWithPriority(&c->stream, cudaStreamNonBlocking, most),
+	    "stream"))
 		return -1;
 	if (cuda_ok(e, cudaEventCreateWithFlags(&c->ready, plain), "event") ||
 	    cuda_ok(e, cudaEventCreateWithFlags(&c->done, plain), "event"))
@@ -308,8 +311,8 @@ connect_ranks(struct sync *s, struct nccl *c, struct err *e)
 		return -1;
 	c->lib.ncclGetVersion(&version);
 	if (version < NCCL_LEAST)
-		return err_set(e, "nccl: version %d.%d is too old: want 2.18 or newer", version / 10000,
-		    version / 100 % 100);
+		return err_set(e, "nccl: version %d.%d is too old: want 2.18 or newer",
+		    version / 10000, version / 100 % 100);
 	if (!s->rank) {
 		if ((r = c->lib.ncclGetUniqueId(&id)) != ncclSuccess)
 			return err_set(e, "nccl: unique id: %s", c->lib.ncclGetErrorString(r));

@@ -54,7 +54,8 @@ add(struct sync *s, void *of(struct meet *, int rank, int turn), int turn, int w
 {
 	for (int r = 0; r < s->size; r++)
 		if (wide)
-			add_doubles((double *)out, (const double *)of(s->meet, r, turn), from, to, !r);
+			add_doubles((double *)out, (const double *)of(s->meet, r, turn), from, to,
+			    !r);
 		else
 			add_floats((float *)out, (const float *)of(s->meet, r, turn), from, to, !r);
 }

@@ -74,12 +74,14 @@ join(struct world *w, const struct launcher *l, struct err *e)
 	char *place;
 
 	if ((here > 0 && here < w->size) || nodes > 1)
-		return err_set(e, "%s started %d ranks on several hosts; this version has ranks on one "
-		    "host only", l->name, w->size);
+		return err_set(e,
+		    "%s started %d ranks on several hosts; this version has ranks on one host only",
+		    l->name, w->size);
 	place = meeting_place(l);
 	w->meet = meet_join(w->rank, w->size, place, w->deadline > 0 ? w->deadline : 60, &why);
 	free(place);
-	return w->meet ? 1 : err_set(e, "%s: rank %d of %d: %s", l->name, w->rank, w->size, why.msg);
+	return w->meet ? 1 : err_set(e, "%s: rank %d of %d: %s", l->name, w->rank, w->size,
+	    why.msg);
 }
 
 int

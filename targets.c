@@ -1,7 +1,8 @@
 /* targets.c -- assigned truths of all heads, grouped by cell.
  *
  * A group is what one thread of a kernel works on: all truths of one cell and anchor, in the order
- * in which the flavour assigns them, since for most flavours the last of them or their sum counts. */
+ * in which the flavour assigns them, since for most flavours the last of them or their sum
+ * counts. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,8 +166,8 @@ fill_lists(const struct loss *s, int head, const struct truth *t, int nt, int *i
 
 	for (int i = 0; i < n; i++) {
 		const struct truth *q = &t[index[i]];
-		float v[LOSS_LIST] = { q->x - q->w / 2, q->y - q->h / 2, q->x + q->w / 2, q->y + q->h / 2,
-		    q->w * q->h, q->x, q->y, q->w, q->h, q->cls };
+		float v[LOSS_LIST] = { q->x - q->w / 2, q->y - q->h / 2, q->x + q->w / 2,
+		    q->y + q->h / 2, q->w * q->h, q->x, q->y, q->w, q->h, q->cls };
 
 		for (int k = 0; k < LOSS_LIST; k++)
 			e[k * n + i] = v[k];
@@ -186,7 +187,8 @@ fill_multipliers(const struct loss *s, int head, float *m)
 	for (int i = 0; i < s->classes; i++) {
 		double x = y->counters ? top / (y->counter[i] > 1 ? y->counter[i] : 1) : 1;
 
-		m[i] = (float)(y->max_delta > 0 && x > y->max_delta && y->counters ? y->max_delta : x);
+		m[i] = (float)(y->max_delta > 0 && x > y->max_delta && y->counters ? y->max_delta :
+		    x);
 	}
 }
 

@@ -46,7 +46,8 @@ trainer_heads(struct loss *s, const struct cfg *c, struct err *e)
 		const struct def_yolo *d = &l->u.yolo;
 
 		if (!same_anchors(first, d))
-			return err_set(e, "%s:%d: anchors and classes differ from those of line %d; training "
+			return err_set(e,
+			    "%s:%d: anchors and classes differ from those of line %d; training "
 			    "wants one list for all heads", c->path, l->line, c->l[head[0]].line);
 		s->head[i].w = l->w;
 		s->head[i].h = l->h;
@@ -56,7 +57,8 @@ trainer_heads(struct loss *s, const struct cfg *c, struct err *e)
 		s->head[i].yolo = d;
 		s->head[i].region = l->type == L_REGION;
 		if (s->head[i].region && s->kind != LOSS_DARKNET)
-			return err_set(e, "%s:%d: a [region] layer trains with -L darknet only", c->path, l->line);
+			return err_set(e, "%s:%d: a [region] layer trains with -L darknet only",
+			    c->path, l->line);
 		s->balance[i] = balance(s->in_w / l->w);
 	}
 	return 0;
@@ -99,7 +101,8 @@ trainer_open(struct net *net, struct sync *sync, const struct train_opts *o, str
 	t->net = net;
 	t->sync = sync && sync->size > 1 ? sync : NULL;
 	t->opt = *o;
-	if (trainer_heads(&t->opt.loss, net->cfg, e) || optim_plan(net->cfg, &net->par, &t->plan, e)) {
+	if (trainer_heads(&t->opt.loss, net->cfg, e) || optim_plan(net->cfg, &net->par, &t->plan,
+	    e)) {
 		free(t);
 		return NULL;
 	}
@@ -227,8 +230,8 @@ run_part(struct trainer *t, const struct batch *b, int from, int to, double gain
 
 	if (t->opt.accum != ACCUM_GLOBAL && counts(t, t->part, ntruth, to - from, e))
 		return -1;
-	net_forward(net, b->x + (size_t)from * (size_t)b->h * (size_t)b->w * (size_t)net->cfg->l[0].in_c,
-	    to - from, (int)s->images, (uint64_t)(b->t0 + from));
+	net_forward(net, b->x + (size_t)from * (size_t)b->h * (size_t)b->w *
+	    (size_t)net->cfg->l[0].in_c, to - from, (int)s->images, (uint64_t)(b->t0 + from));
 	s->n = to - from;
 	for (int h = 0; h < s->nhead; h++) {
 		s->head[h].raw = net_head_raw(net, h);
@@ -236,7 +239,8 @@ run_part(struct trainer *t, const struct batch *b, int from, int to, double gain
 	}
 	ops_of(t)->run(net->dev, s, t->part, ntruth, term, t->loss_ws);
 	for (int h = 0; h < s->nhead && gain != 1; h++)
-		net->dev->optim->scale(net->dev, net_floats(net, net->head[h] - 1), s->head[h].grad, gain);
+		net->dev->optim->scale(net->dev, net_floats(net, net->head[h] - 1), s->head[h].grad,
+		    gain);
 	net_backward(net);
 	return 0;
 }
@@ -278,8 +282,8 @@ update(struct trainer *t, double lr, double lr_bias, double momentum, struct ste
 		o->sgd(d, n, t->group, &rates, net->train, net->grad, t->mom, clip, momentum,
 		    t->opt.nesterov);
 	else
-		o->adam(d, n, t->group, &rates, net->train, net->grad, t->mom, t->mom2, clip, t->opt.b1,
-		    t->opt.b2, t->opt.eps, t->opt.rule == RULE_ADAMW, t->t);
+		o->adam(d, n, t->group, &rates, net->train, net->grad, t->mom, t->mom2, clip,
+		    t->opt.b1, t->opt.b2, t->opt.eps, t->opt.rule == RULE_ADAMW, t->t);
 	if (t->ema) {
 		double f = schedule_ema(t->opt.ema, t->opt.ema_tau, t->t);
 
@@ -308,7 +312,8 @@ trainer_step(struct trainer *t, const struct batch *b, double lr, double lr_bias
 	for (int i = 0; i < parts; i++) {
 		int from = (int)((long)b->n * i / parts), to = (int)((long)b->n * (i + 1) / parts);
 
-		net_on_bucket(t->net, i == parts - 1 && t->sync ? reduce_bucket : NULL, &red, t->opt.bucket);
+		net_on_bucket(t->net, i == parts - 1 && t->sync ? reduce_bucket : NULL, &red,
+		    t->opt.bucket);
 		if (run_part(t, b, from, to, report, term, e))
 			return -1;
 	}

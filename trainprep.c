@@ -58,7 +58,8 @@ take_saved(struct train_cmd *c, char *line, struct err *e)
 	if (line[0] != 'O') {
 		has = c->arg[(int)line[0] & 127];
 		if (has && strcmp(has, value) && line[0] != 'e')
-			return err_set(e, "-%c %s: the run was started with -%c %s", line[0], has, line[0], value);
+			return err_set(e, "-%c %s: the run was started with -%c %s", line[0], has,
+			    line[0], value);
 		if (!has)
 			c->arg[(int)line[0] & 127] = xstrdup(value);
 		return 0;
@@ -69,7 +70,8 @@ take_saved(struct train_cmd *c, char *line, struct err *e)
 	if (settings_given(&c->set, value)) {
 		has = settings_str(&c->set, value);
 		if (strcmp(has, eq + 1) && !is_free(value))
-			return err_set(e, "-O %s=%s: the run was started with %s=%s", value, has, value, eq + 1);
+			return err_set(e, "-O %s=%s: the run was started with %s=%s", value, has,
+			    value, eq + 1);
 		return 0;
 	}
 	*eq = '=';
@@ -93,14 +95,17 @@ resume_options(struct train_cmd *c, struct err *e)
 	for (const char *p = letters; *p; p++) {
 		char want[4] = { '\n', *p, '=', 0 };
 
-		if (given[(int)*p] && *p != 'e' && strncmp(copy, want + 1, 2) && !strstr(copy, want)) {
+		if (given[(int)*p] && *p != 'e' && strncmp(copy, want + 1, 2) &&
+		    !strstr(copy, want)) {
 			free(copy);
-			return err_set(e, "-%c %s: the run was started without it", *p, c->arg[(int)*p]);
+			return err_set(e, "-%c %s: the run was started without it", *p,
+			    c->arg[(int)*p]);
 		}
 	}
-	for (char *line = strtok_r(copy, "\n", &save); !r && line; line = strtok_r(NULL, "\n", &save))
-		r = strlen(line) < 2 || line[1] != '=' ? err_set(e, "bad option '%s' in the checkpoint",
-		    line) : take_saved(c, line, e);
+	for (char *line = strtok_r(copy, "\n", &save); !r && line;
+	    line = strtok_r(NULL, "\n", &save))
+		r = strlen(line) < 2 || line[1] != '=' ?
+		    err_set(e, "bad option '%s' in the checkpoint", line) : take_saved(c, line, e);
 	free(copy);
 	return r;
 }
@@ -209,8 +214,9 @@ open_data(struct train_cmd *c, struct err *e)
 		if (!(c->val = data(c, "val", in, val != NULL, e)))
 			return -1;
 	if (c->resume && strcmp(shard_uuid(c->train), c->from.data))
-		return err_set(e, "%s/train.shard: not the data that the run was started with (uuid %s, "
-		    "was %s)", c->dir, shard_uuid(c->train), c->from.data);
+		return err_set(e,
+		    "%s/train.shard: not the data that the run was started with (uuid %s, was %s)",
+		    c->dir, shard_uuid(c->train), c->from.data);
 	if (shard_count(c->train) < 1)
 		return err_set(e, "%s/train.shard: no pictures to train on", c->dir);
 	return 0;
@@ -286,8 +292,9 @@ check_classes(const struct train_cmd *c, struct err *e)
 		return err_set(e, "%s: no [yolo] layer: nothing to train", c->cfg->path);
 	have = shard_classes(c->train, &name, &id);
 	if (have > l->u.yolo.classes)
-		return err_set(e, "%s:%d: classes=%d, but the data has %d: set classes=%d and filters=%d in "
-		    "the convolution before", c->cfg->path, l->line, l->u.yolo.classes, have, have,
+		return err_set(e,
+		    "%s:%d: classes=%d, but the data has %d: set classes=%d and filters=%d in the "
+		    "convolution before", c->cfg->path, l->line, l->u.yolo.classes, have, have,
 		    (have + 5) * l->u.yolo.nmask);
 	return 0;
 }
@@ -309,7 +316,8 @@ numbers(struct train_cmd *c, struct err *e)
 	if (c->arg['s'] && num_side(c->arg['s'], &w, &h))
 		return err_set(e, "-s %s: want a side such as 416 or 608x352", c->arg['s']);
 	if (c->arg['p'] && strcmp(c->arg['p'], "fp32") && strcmp(c->arg['p'], "tf32"))
-		return err_set(e, "-p %s: want fp32 or tf32 (a mode of CUDA's matrix product)", c->arg['p']);
+		return err_set(e, "-p %s: want fp32 or tf32 (a mode of CUDA's matrix product)",
+		    c->arg['p']);
 	return 0;
 }
 
@@ -325,7 +333,8 @@ open_dir(struct train_cmd *c, struct err *e)
 	there = !access(last, F_OK);
 	free(last);
 	if (there && !c->resume)
-		return err_set(e, "%s: holds a run (last.safetensors): -R goes on with it, -o names another "
+		return err_set(e,
+		    "%s: holds a run (last.safetensors): -R goes on with it, -o names another "
 		    "folder", c->dir);
 	if (!there && c->resume)
 		return err_set(e, "%s: no last.safetensors to resume from", c->dir);
@@ -350,7 +359,8 @@ static int
 print_plan(struct train_cmd *c, struct err *e)
 {
 	struct dev_opts o = { .threads = c->threads };
-	struct net_opts no = { .batch = (c->recipe.batch + (int)c->ranks - 1) / (int)c->ranks, .train = 1 };
+	struct net_opts no = { .batch = (c->recipe.batch + (int)c->ranks - 1) / (int)c->ranks,
+	    .train = 1 };
 	struct net_bytes b;
 	struct params par;
 	struct dev *d = train_device(c, 0, &o, e);
@@ -369,8 +379,8 @@ print_plan(struct train_cmd *c, struct err *e)
 	params_free(&par);
 	ring = train_ring_bytes(c);
 	printf("#part\tbytes\nparameters\t%zu\ngradients\t%zu\noptimiser\t%zu\nactivations\t%zu\n"
-	    "workspace\t%zu\nloader\t%zu\ntotal\t%zu\n", b.params, b.grads, state, b.arena, b.workspace,
-	    ring, b.total + state + ring);
+	    "workspace\t%zu\nloader\t%zu\ntotal\t%zu\n", b.params, b.grads, state, b.arena,
+	    b.workspace, ring, b.total + state + ring);
 	c->planned = 1;
 	return 0;
 }
@@ -386,8 +396,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 	if (numbers(c, e))
 		return -1;
 	c->usage = 0;
-	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) || open_cfg(c, e) ||
-	    open_data(c, e) || check_classes(c, e))
+	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) ||
+	    open_cfg(c, e) || open_data(c, e) || check_classes(c, e))
 		return -1;
 	recipe_length(&c->recipe, shard_count(c->train));
 	steps = settings_str(&c->set, "steps");

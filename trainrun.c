@@ -82,21 +82,23 @@ epoch_of(const struct run *r, long step)
 }
 
 static int
-log_step(struct run *r, const struct batch *b, const struct step_result *s, double lr, struct err *e)
+log_step(struct run *r, const struct batch *b, const struct step_result *s, double lr,
+    struct err *e)
 {
 	double t = now(), speed = s->images / (t - r->since);
 	char line[400];
 
-	snprintf(line, sizeof line, "%ld\t%ld\t%ld\t%dx%d\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g"
-	    "\t%.9g\n", r->step, epoch_of(r, r->step - 1), r->images, b->w, b->h, lr, s->loss, s->box,
-	    s->obj, s->cls, s->gnorm, speed, b->wait * 1e3, peak_mb());
+	snprintf(line, sizeof line,
+	    "%ld\t%ld\t%ld\t%dx%d\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\n", r->step,
+	    epoch_of(r, r->step - 1), r->images, b->w, b->h, lr, s->loss, s->box, s->obj, s->cls,
+	    s->gnorm, speed, b->wait * 1e3, peak_mb());
 	r->since = t;
 	progress_end();
 	fputs(line, stdout);
 	if (fputs(line, r->log) < 0 || fflush(r->log) || fflush(stdout))
 		return err_set(e, "%s/log.tsv: %s", r->c->dir, strerror(errno));
-	progress("step %ld of %ld  loss %.4g  %.1f img/s  %.0f s left", r->step, r->last, s->loss, speed,
-	    (double)(r->last - r->step) * s->images / speed);
+	progress("step %ld of %ld  loss %.4g  %.1f img/s  %.0f s left", r->step, r->last, s->loss,
+	    speed, (double)(r->last - r->step) * s->images / speed);
 	return 0;
 }
 
@@ -382,14 +384,16 @@ one_step(struct run *r, struct err *e)
 		r->images += s.images;
 		r->bad = s.finite ? 0 : r->bad + 1;
 		if (!s.finite && !r->sync->rank)
-			warn("step %ld: loss or gradient is not finite; the update is skipped (pictures: record "
-			    "%ld and the %d after it in the order)", r->step, b->record[0], b->n - 1);
+			warn("step %ld: loss or gradient is not finite; the update is skipped "
+			    "(pictures: record %ld and the %d after it in the order)", r->step,
+			    b->record[0], b->n - 1);
 		if (!r->sync->rank)
 			bad = log_step(r, b, &s, lr, e);
 	}
 	loader_free(r->loader, b);
 	if (!bad && r->bad >= c->recipe.nan_stop)
-		return err_set(e, "%ld steps in a row were not finite: stopped at step %ld; a smaller -O lr or "
+		return err_set(e,
+		    "%ld steps in a row were not finite: stopped at step %ld; a smaller -O lr or "
 		    "-O clip helps most often", r->bad, r->step);
 	return bad;
 }
@@ -445,7 +449,7 @@ train_rank(struct train_cmd *c, const struct world *w, struct err *e)
 		sync_fail(r.sync, e->msg);
 	close_run(&r);
 	if (!status && !w->rank && !quiet)
-		warn("done: %s/best.weights with %s/run.cfg; try: yolo-detect -c %s/run.cfg -w %s/best.weights "
-		    "PICTURE", c->dir, c->dir, c->dir, c->dir);
+		warn("done: %s/best.weights with %s/run.cfg; try: yolo-detect -c %s/run.cfg -w "
+		    "%s/best.weights PICTURE", c->dir, c->dir, c->dir, c->dir);
 	return status;
 }

@@ -108,8 +108,9 @@ keep(struct validator *v, const struct picture *p, const struct detections *d, s
 	f->det = (struct eval_det *)xcalloc((size_t)d->n + 1, sizeof *f->det);
 	for (int i = 0; i < d->n; i++) {
 		const struct det *t = &d->det[i];
-		struct eval_det x = { detect_value(t->score), detect_value(t->x), detect_value(t->y),
-			detect_value(t->w), detect_value(t->h), pic, v->cls[t->cls] };
+		struct eval_det x = { detect_value(t->score), detect_value(t->x),
+			detect_value(t->y), detect_value(t->w), detect_value(t->h), pic,
+			    v->cls[t->cls] };
 
 		if (x.cls >= 0)
 			f->det[f->n++] = x;
@@ -144,8 +145,8 @@ detect_all(struct validator *v, struct sync *sync, struct err *e)
 static void
 score(struct validator *v, struct val_result *r)
 {
-	static const char *const metric[] = { "AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10",
-		"AR100", "ARs", "ARm", "ARl" };
+	static const char *const metric[] = { "AP", "AP50", "AP75", "APs", "APm", "APl", "AR1",
+		"AR10", "AR100", "ARs", "ARm", "ARl" };
 	struct eval *ev = eval_open(&v->opt, v->truth.nclass);
 	struct eval_row row[EVAL_ROWS];
 	struct eval_point best;
@@ -153,7 +154,8 @@ score(struct validator *v, struct val_result *r)
 
 	for (int i = 0; i < v->truth.n; i++) {
 		const struct eval_pic *p = &v->truth.pic[i];
-		struct eval_image im = { i, v->truth.box + p->first, v->found[i].det, p->n, v->found[i].n };
+		struct eval_image im = { i, v->truth.box + p->first, v->found[i].det, p->n,
+		    v->found[i].n };
 
 		eval_add(ev, &im, 1);
 	}

@@ -1,7 +1,7 @@
 /* winograd.cu -- 3x3 convolution of stride 1 by F(2x2, 3x3): 16 products instead of 36.
  *
- * For a tile of 2x2 outputs and the 4x4 inputs d under it, y = A^T [ (G g G^T) . (B^T d B) ] A, where
- * the products . of all channels and tiles are 16 GEMMs, one for each place p of the 4x4:
+ * For a tile of 2x2 outputs and the 4x4 inputs d under it, y = A^T [ (G g G^T) . (B^T d B) ] A,
+ * where the products . of all channels and tiles are 16 GEMMs, one for each place p of the 4x4:
  *	forward	M[p][T][k] = V[p][T][c] U[p][c][k], V = B^T d B, U = G g G^T, y = A^T M A
  *	dgrad	the same of dY with turned kernels: turning swaps places 0 and 3 of U, on both axes
  *	wgrad	dU[p][c][k] = V[p]^T (A dY A^T)[p], dW = G^T dU G
@@ -17,7 +17,7 @@
 /* Below MIN_CK the transforms cost more than they save. */
 enum { LARGE_U = 1 << 20, MIN_CK = 64 * 64 };
 
-struct tiles { int h, w, c, ld, th, tw; };	/* a tensor and its th x tw tiles; ld: a row of V, M */
+struct tiles { int h, w, c, ld, th, tw; }; /* a tensor and its th x tw tiles; ld: a row of V, M */
 
 /* V[p][nt][ld] of tiles t0..t0+nt. */
 KERNEL
@@ -30,8 +30,10 @@ wino_in_k(struct tiles s, const float *x, int t0, int nt, float *v)
 
 		for (int y = 0; y < 4; y++)
 			for (int k = 0; k < 4; k++) {
-				int in = (y0 + y >= 0) & (y0 + y < s.h) & (x0 + k >= 0) & (x0 + k < s.w);
-				float z = x[((b * s.h + (in ? y0 + y : 0)) * s.w + (in ? x0 + k : 0)) * s.c + i];
+				int in = (y0 + y >= 0) & (y0 + y < s.h) & (x0 + k >= 0) & (x0 +
+				    k < s.w);
+				float z = x[((b * s.h + (in ? y0 + y : 0)) * s.w +
+				    (in ? x0 + k : 0)) * s.c + i];
 
 				d[y][k] = in ? z : 0;
 			}
@@ -57,14 +59,17 @@ KERNEL
 wino_out_k(struct tiles s, const float *m, int t0, int nt, int add, float *y)
 {
 	EACH2 (t, nt, i, s.c) {
-		int b = (t0 + t) / (s.th * s.tw), oy = (t0 + t) / s.tw % s.th * 2, ox = (t0 + t) % s.tw * 2;
+		int b = (t0 + t) / (s.th * s.tw), oy = (t0 + t) / s.tw % s.th * 2,
+		    ox = (t0 + t) % s.tw * 2;
 		int at = ((b * s.h + oy) * s.w + ox) * s.c + i, right = ox + 1 < s.w ? s.c : 0;
-		int down = oy + 1 < s.h ? s.w * s.c : 0, both = (right > 0) & (down > 0) ? right + down : 0;
+		int down = oy + 1 < s.h ? s.w * s.c : 0, both = (right > 0) & (down > 0) ? right +
+		    down : 0;
 		float r[2][4], o[4];
 
 		for (int k = 0; k < 4; k++) {
 			float a = m[(k * nt + t) * s.ld + i], e = m[((4 + k) * nt + t) * s.ld + i];
-			float f = m[((8 + k) * nt + t) * s.ld + i], g = m[((12 + k) * nt + t) * s.ld + i];
+			float f = m[((8 + k) * nt + t) * s.ld + i],
+			    g = m[((12 + k) * nt + t) * s.ld + i];
 
 			r[0][k] = a + e + f;
 			r[1][k] = e - f - g;
@@ -91,7 +96,8 @@ KERNEL
 wino_grad_k(struct tiles s, const float *dy, int t0, int nt, float *v)
 {
 	EACH2 (t, nt, i, s.c) {
-		int b = (t0 + t) / (s.th * s.tw), oy = (t0 + t) / s.tw % s.th * 2, ox = (t0 + t) % s.tw * 2;
+		int b = (t0 + t) / (s.th * s.tw), oy = (t0 + t) / s.tw % s.th * 2,
+		    ox = (t0 + t) % s.tw * 2;
 		int at = ((b * s.h + oy) * s.w + ox) * s.c + i, right = ox + 1 < s.w ? s.c : 0;
 		int down = oy + 1 < s.h ? s.w * s.c : 0;
 		float p = dy[at], q = dy[at + right], u = dy[at + down], z = dy[at + right + down];
@@ -234,16 +240,18 @@ static void
 place(struct dev *d, const struct conv_shape *s, const float *u, int back, int p, int nt,
     const float *v, float *m)
 {
-	struct tiles c = tiles_of(s, s->c), k = tiles_of(s, s->k), in = back ? k : c, out = back ? c : k;
+	struct tiles c = tiles_of(s, s->c), k = tiles_of(s, s->k), in = back ? k : c, out = back ?
+	    c : k;
 
 	gemm(d, 0, back, nt, out.c, in.c, v + (size_t)p * nt * in.ld, in.ld,
-	    u + (size_t)(back ? turned(p) : p) * c.c * k.ld, k.ld, 0, m + (size_t)p * nt * out.ld, out.ld);
+	    u + (size_t)(back ? turned(p) : p) * c.c * k.ld, k.ld, 0, m + (size_t)p * nt * out.ld,
+	    out.ld);
 }
 
 /* forward of x with back 0, dgrad of dY with back 1. */
 static void
-product(struct dev *d, const struct conv_shape *s, const float *x, const float *w, int back, float *y,
-    int add, float *ws)
+product(struct dev *d, const struct conv_shape *s, const float *x, const float *w, int back,
+    float *y, int add, float *ws)
 {
 	struct tiles in = tiles_of(s, back ? s->k : s->c), out = tiles_of(s, back ? s->c : s->k);
 	int n = count(s), all = shared(s), step = step_tiles(s, all), cuts = (n + step - 1) / step;
@@ -262,7 +270,8 @@ product(struct dev *d, const struct conv_shape *s, const float *x, const float *
 	if (!all)
 		TASKS (d, c, cuts) {
 			int t0 = c * step, nt = n - t0 < step ? n - t0 : step;
-			float *v = own + (size_t)WORKER * 16 * (size_t)step * (size_t)(in.ld + out.ld);
+			float *v = own + (size_t)WORKER * 16 * (size_t)step * (size_t)(in.ld +
+			    out.ld);
 			float *m = v + 16 * (size_t)nt * in.ld;
 
 			RUN(d, wino_in_k, nt * in.c, in, x, t0, nt, v);
@@ -273,20 +282,22 @@ product(struct dev *d, const struct conv_shape *s, const float *x, const float *
 }
 
 static void
-forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y, void *ws)
+forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y,
+    void *ws)
 {
 	product(d, s, x, w, 0, y, 0, (float *)ws);
 }
 
 static void
-dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx, int add,
-    void *ws)
+dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx,
+    int add, void *ws)
 {
 	product(d, s, dy, w, 1, dx, add, (float *)ws);
 }
 
 static void
-wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw, void *ws)
+wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
+    void *ws)
 {
 	struct tiles in = tiles_of(s, s->c), out = tiles_of(s, s->k);
 	int n = count(s), step = step_tiles(s, 1), size = s->c * s->k;
@@ -300,7 +311,8 @@ wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy
 		RUN(d, wino_grad_k, nt * s->k, out, dy, t0, nt, g);
 		TASKS (d, p, 16)
 			gemm(d, 1, 0, s->c, s->k, nt, v + (size_t)p * nt * in.ld, in.ld,
-			    g + (size_t)p * nt * out.ld, out.ld, t0 ? 1 : 0, u + (size_t)p * size, s->k);
+			    g + (size_t)p * nt * out.ld, out.ld, t0 ? 1 : 0, u + (size_t)p * size,
+			    s->k);
 	}
 	RUN(d, wino_back_k, size, u, size, dw);
 }

@@ -34,8 +34,10 @@ static const struct setting table[] = {
 	{ "exact", "0", "0|1", "plain kernels only" },
 	{ "ids", NULL, "text", "truth whose image and category ids -f coco writes" },
 	{ "max_det", NULL, "int 0..1000000000", "most detections of a picture, 0 all (by -k)" },
-	{ "resize", NULL, "stb|bilinear|darknet", "how to resize pictures (.weights darknet, else stb)" },
-	{ "softmax", NULL, "0|1", "decode classes by softmax (1 where a checkpoint's loss asks for it)" },
+	{ "resize", NULL, "stb|bilinear|darknet",
+	    "how to resize pictures (.weights darknet, else stb)" },
+	{ "softmax", NULL, "0|1",
+	    "decode classes by softmax (1 where a checkpoint's loss asks for it)" },
 	{ "stretch", "0", "0|1", "stretch pictures to the network's size instead of a letterbox" },
 	{ "threads", NULL, "int 1..1024", "compute threads (the cores that may be used)" },
 	{ NULL, NULL, NULL, NULL }
@@ -227,7 +229,8 @@ load(struct job *j, const struct cmd *c, struct err *e)
 {
 	const struct params *p = &j->det->net->par;
 	struct weights w;
-	int bad, cutoff = settings_given(&c->set, "cutoff") ? (int)settings_int(&c->set, "cutoff") : -1;
+	int bad, cutoff = settings_given(&c->set, "cutoff") ? (int)settings_int(&c->set, "cutoff") :
+	    -1;
 
 	weights_init(j->det->cfg, p, 0, &w);
 	bad = weights_load(c->arg['w'], j->det->cfg, p, &w, cutoff, e);
@@ -255,8 +258,8 @@ open_tables(struct job *j, const struct cmd *c, struct err *e)
 	if (names && labels_names(&j->names, names, e))
 		return -1;
 	if (names && j->names.nclass != j->det->classes)
-		return err_set(e, "%s: %d names, but the network has classes=%d", names, j->names.nclass,
-		    j->det->classes);
+		return err_set(e, "%s: %d names, but the network has classes=%d", names,
+		    j->names.nclass, j->det->classes);
 	return ids ? labels_read(&j->truth, ids, NULL, no_report, NULL, e) : 0;
 }
 
@@ -266,8 +269,8 @@ open_job(struct job *j, const struct cmd *c, struct err *e)
 	struct dev_opts o = { .tf32 = c->arg['p'] && !strcmp(c->arg['p'], "tf32"),
 		.exact = (int)settings_int(&c->set, "exact"),
 		.deterministic = (int)settings_int(&c->set, "deterministic"),
-		.threads = settings_given(&c->set, "threads") ? (int)settings_int(&c->set, "threads") :
-		    cores() };
+		.threads = settings_given(&c->set, "threads") ? (int)settings_int(&c->set,
+		    "threads") : cores() };
 	struct detwrite_opts w = { .format = c->arg['f'] ? c->arg['f'] : "tsv",
 		.out = c->arg['o'] ? c->arg['o'] : "-", .draw = c->arg['x'] };
 	struct detect_opts d;
@@ -303,7 +306,7 @@ say(const char *name, const char *what)
 {
 	struct err line;
 
-	err_set(&line, "%s: %s", name, what);	/* a name may hold newlines; a message is one line */
+	err_set(&line, "%s: %s", name, what); /* a name may hold newlines; a message is one line */
 	warn("%s", line.msg);
 }
 
@@ -397,8 +400,8 @@ main(int argc, char **argv)
 	if (j.failed)
 		warn("%ld of %ld pictures failed", j.failed, j.pictures);
 	if (j.turned && !quiet)
-		warn("%ld pictures ask to be shown turned (EXIF): boxes are those of the stored pixels",
-		    j.turned);
+		warn("%ld pictures ask to be shown turned (EXIF): boxes are those of the stored "
+		    "pixels", j.turned);
 	close_job(&j);
 	settings_close(&c.set);
 	return r ? 1 : asked ? 128 + (int)asked : j.failed > 0;

@@ -1,4 +1,4 @@
-/* yolo-prep -- labelled pictures into a shard, and what can be done with one. */
+/* yolo-prep.c -- labelled pictures into a shard, and what can be done with one. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>

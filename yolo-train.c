@@ -10,8 +10,8 @@
 
 static const char usage[] =
     "usage: yolo-train [-hqRV] [-A aug] [-b batch] [-c cfg] [-d device] [-e epochs] [-g ranks]\n"
-    "                  [-j threads] [-L loss] [-n names] [-O key=value] [-o rundir] [-p precision]\n"
-    "                  [-S seed] [-s side] [-v val] [-w weights] [train ...]\n";
+    "                  [-j threads] [-L loss] [-n names] [-O key=value] [-o rundir]\n"
+    "                  [-p precision] [-S seed] [-s side] [-v val] [-w weights] [train ...]\n";
 
 static const struct option longopts[] = {
 	{ "aug", 1, NULL, 'A' }, { "batch", 1, NULL, 'b' }, { "cfg", 1, NULL, 'c' },

@@ -52,12 +52,12 @@ void *xgrow(void *p, size_t *cap, size_t need, size_t size);	/* room for need it
 double now(void);			/* seconds, monotonic */
 /* First thing in main of a program that computes: its idle threads shall sleep, not spin. */
 void calm_threads(char **argv);
-int cores(void);		/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
+int cores(void);	/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
 int num_side(const char *s, int *w, int *h);	/* "416" or "608x352" */
 int num_real(const char *s, double lo, double hi, double *out);	/* finite, locale-free */
 
-char *file_read(const char *path, size_t max, size_t *len, struct err *);	/* NUL added; free() */
+char *file_read(const char *path, size_t max, size_t *len, struct err *); /* NUL added; free() */
 char *path_join(const char *dir, const char *name);
 char *path_dir(const char *path);	/* "." where there is no slash */
 const char *path_base(const char *path);	/* points into path */
@@ -135,7 +135,7 @@ enum { CFG_SIDE = 65536 };	/* largest side of an input */
 
 struct def_conv { int k, size, stride_y, stride_x, pad, dilation, groups, bn; enum act act; };
 struct def_pool { int size, stride_y, stride_x, padding; };	/* padding: the total */
-struct def_join { int n, src[LAYER_SRC], groups, group_id; enum act act; };	/* absolute indices */
+struct def_join { int n, src[LAYER_SRC], groups, group_id; enum act act; }; /* absolute indices */
 struct def_scale { int src, wh; enum act act; };
 struct def_stride { int stride, reverse; float scale; };	/* upsample, reorg, reorg3d */
 struct def_dropout { float p; };
@@ -147,7 +147,7 @@ struct def_yolo {		/* [yolo] and [region] */
 	float scale_x_y, iou_normalizer, obj_normalizer, cls_normalizer, delta_normalizer;
 	float max_delta, iou_thresh, label_smooth, beta_nms;
 	int given;			/* keys that stand in the file: YOLO_... */
-	int new_coords, objectness_smooth, focal, show_details, counters;	/* counters: given? */
+	int new_coords, objectness_smooth, focal, show_details, counters; /* counters: given? */
 	int *counter;		/* counters_per_class, classes of them */
 	enum iou_kind iou_loss, iou_thresh_kind;
 	enum nms_kind nms_kind;
@@ -174,8 +174,8 @@ struct layer {
 };
 struct cfg_net {
 	int line, w_line, h_line;	/* of [net], of its width and height */
-	int batch, subdivisions, w, h, c, max_batches, burn_in, letter_box, flip, mosaic, mixup, adam,
-	    resize_step, nstep, *step, sgdr_cycle, sgdr_mult, step_len;	/* mixup 2: cutmix */
+	int batch, subdivisions, w, h, c, max_batches, burn_in, letter_box, flip, mosaic, mixup,
+	    adam, resize_step, nstep, *step, sgdr_cycle, sgdr_mult, step_len; /* mixup 2: cutmix */
 	float *scale;			/* nstep factors of policy steps */
 	double lr, lr_min, momentum, decay, power, gamma, step_scale, b1, b2, eps;
 	double saturation, exposure, hue, angle, label_smooth, ema_alpha;
@@ -196,8 +196,8 @@ void cfg_close(struct cfg *);
 /* Shapes of all layers for another input size: sets l[].h w in_h in_w.  -1: sizes do not meet. */
 int cfg_resize(struct cfg *, int w, int h, struct err *);
 int cfg_heads(const struct cfg *, int *index, int max);	/* the yolo/region layers; their number */
-int cfg_stride(const struct cfg *);		/* the largest stride of a head: sizes are multiples */
-double cfg_flops(const struct cfg *, int layer);	/* 2 x multiply-adds of a convolution, else 0 */
+int cfg_stride(const struct cfg *);	/* the largest stride of a head: sizes are multiples */
+double cfg_flops(const struct cfg *, int layer); /* 2 x multiply-adds of a convolution, else 0 */
 long cfg_floats(const struct cfg *, int layer);	/* floats of this layer in a .weights file */
 /* The lexer's view (cfglex.c), read by cfgparse.c. */
 struct cfg_key { char *name, *value; int line, used, twice; };
@@ -217,7 +217,8 @@ int cfg_word(struct cfg_reader *, const char *name, int otherwise, const char *c
 /* Numbers with commas between, *out fresh memory; how many, 0 where the key is not there. */
 int cfg_list(struct cfg_reader *, const char *name, double **out, int max, int whole);
 /* What is known by name (cfgkeys.c). */
-int cfg_section_type(const struct cfg *, const struct cfg_section *, enum layer_type *, struct err *);
+int cfg_section_type(const struct cfg *, const struct cfg_section *, enum layer_type *,
+    struct err *);
 int cfg_leftover(struct cfg_reader *, const char *section);	/* keys that nobody read */
 int cfg_knows(const char *section, const char *key);
 const char *layer_name(enum layer_type);	/* "convolutional" ... */
@@ -274,7 +275,8 @@ struct det {
 	float score;
 	int cls, index;		/* index of the candidate box it came from */
 };
-enum nms_rule { NMS_R_GREEDY, NMS_R_MERGE, NMS_R_MERGE_ALL, NMS_R_AND, NMS_R_SOFT, NMS_R_OBJECTNESS };
+enum nms_rule { NMS_R_GREEDY, NMS_R_MERGE, NMS_R_MERGE_ALL, NMS_R_AND, NMS_R_SOFT,
+    NMS_R_OBJECTNESS };
 struct nms {			/* a method is a name of golden/nms; nms_method fills in the rest */
 	const char *method;
 	enum nms_rule rule;
@@ -312,7 +314,7 @@ struct nms_work {
 	struct nms_cand *c;			/* in the order of rule 2 */
 	int nc;
 	size_t cap;
-	int *member, *first;		/* set s holds candidates member[first[s]] .. [first[s+1]-1] */
+	int *member, *first;	/* set s holds candidates member[first[s]] .. [first[s+1]-1] */
 	unsigned char *gone;
 	float *now;			/* current scores, for decaying rules */
 	struct det *out;
@@ -351,7 +353,7 @@ struct dataset {
 	char **class_name;		/* NULL entries where no names are known */
 	int64_t *class_id;		/* original ids (COCO category ids), else 0.. */
 	int nclass, fixed;		/* fixed: from a names file, nothing is added */
-	long refused, notes, bad;	/* labels refused; remarks; pictures left out (lists, folders) */
+	long refused, notes, bad; /* labels refused; remarks; pictures left out (lists, folders) */
 };
 /* Called for every remark, refused label and unusable picture: one line "file:line: what". */
 enum { SAY_NOTE, SAY_REFUSED, SAY_PICTURE };
@@ -500,14 +502,14 @@ unsigned char *shard_put_meta(char *const *name, const int64_t *id, int n, const
 int shard_get_meta(const unsigned char *, size_t len, char ***name, int64_t **id, int *n,
     struct err *);
 
-/* ---- pack.c, packjob.c, unpack.c: yolo-prep's two halves --------------------------------------------- */
+/* ---- pack.c, packjob.c, unpack.c: yolo-prep's two halves ------------------------------------- */
 
 struct pack_opts {
 	const char *out, *names;
 	char *const *in;		/* anything labels_read takes, and shards; "-" stdin */
 	int nin, nul;			/* nul: the list on stdin ends its names with NUL */
 	int w, h, quality;		/* recode to fit w x h, 0: as it is; quality 0: 90 */
-	int threads, salvage;		/* salvage: take what is whole of a damaged shard or stream */
+	int threads, salvage;	/* salvage: take what is whole of a damaged shard or stream */
 	long max_bad;			/* -1: labels without limit, pictures none */
 	uint64_t limit;			/* bytes of a piece, 0: one file */
 	label_report *report;
@@ -523,7 +525,7 @@ struct pack_job {			/* one picture on its way */
 	char *bad, *note;		/* why it is left out; remarks, one a line */
 	int done;
 };
-void pack_decode(const struct pack_opts *, struct pack_job *, const char *path);	/* its bytes */
+void pack_decode(const struct pack_opts *, struct pack_job *, const char *path); /* its bytes */
 /* 0 packed; -1 failed, nothing written. */
 int pack_run(const struct pack_opts *, struct pack_result *, struct err *);
 /* Pictures byte for byte and labels as yolo, coco or voc, into a new or empty folder. */
@@ -539,8 +541,8 @@ struct augment {
 	enum aug_kind kind;
 	double jitter, hue, saturation, exposure, flip;	/* darknet: U(-j,j), factors 1..s */
 	double degrees, translate, scale, shear, mosaic;	/* ultralytics: half ranges */
-	double hsv_h, hsv_s, hsv_v;	/* half ranges: hue in turns, gains of saturation and value */
-	enum resize_kind resize;	/* none only; the others read the picture once, bilinearly */
+	double hsv_h, hsv_s, hsv_v; /* half ranges: hue in turns, gains of saturation and value */
+	enum resize_kind resize; /* none only; the others read the picture once, bilinearly */
 	int stretch;			/* none only */
 };
 void augment_defaults(struct augment *, enum aug_kind);
@@ -601,7 +603,7 @@ struct loader_opts {
 	int rank, ranks;
 	int w, h;			/* network input, or the largest when size is given */
 	int threads;
-	long total;			/* samples of the whole run, 0: steps * batch (the last is whole) */
+	long total;	/* samples of the whole run, 0: steps * batch (the last is whole) */
 	int in_order;			/* validation: sample t is record t, one pass */
 	int max_truth;			/* per image, 0: all */
 	struct augment aug;
@@ -634,8 +636,9 @@ struct loader *loader_open(struct shard *, const struct loader_opts *, long firs
 struct batch *loader_next(struct loader *, struct err *);
 void loader_free(struct loader *, struct batch *);	/* give the slot back */
 void loader_close(struct loader *);	/* at any moment */
-/* The one block that its ring takes and, with mosaic, LOADER_KEEP bytes of decoded pictures at most.
- * Each thread's file and decoded pictures, and labels beyond LOADER_TRUTH a picture, come on top. */
+/* The one block that its ring takes and, with mosaic, LOADER_KEEP bytes of decoded pictures at
+ * most.  Each thread's file and decoded pictures, and labels beyond LOADER_TRUTH a picture, come on
+ * top. */
 #define LOADER_TRUTH 64
 #define LOADER_KEEP ((size_t)256 << 20)
 size_t loader_bytes(const struct loader_opts *);
@@ -753,18 +756,19 @@ struct bn_ops {
 };
 extern const struct bn_ops bn_cpu, bn_cuda, bn_emu;
 
-/* ---- layers.cu ---------------------------------------------------------------------------- */
+/* ---- layers.cu, heads.cu ------------------------------------------------------------------ */
 
 /* Backward functions take add: add to the gradient they produce instead of writing it. */
-struct pool_shape { int n, h, w, c, oh, ow, size, stride_y, stride_x, pad_y, pad_x; };	/* pad: before */
+/* pad: before */
+struct pool_shape { int n, h, w, c, oh, ow, size, stride_y, stride_x, pad_y, pad_x; };
 struct layer_ops {
 	/* tap: index in the window of the maximum, one byte per output, NULL in inference. */
 	void (*maxpool)(struct dev *, const struct pool_shape *, const float *x, float *y,
 	    unsigned char *tap);
 	void (*maxpool_back)(struct dev *, const struct pool_shape *, const float *dy,
 	    const unsigned char *tap, float *dx, int add);
-	void (*upsample)(struct dev *, int n, int h, int w, int c, int s, float scale, const float *x,
-	    float *y);
+	void (*upsample)(struct dev *, int n, int h, int w, int c, int s, float scale,
+	    const float *x, float *y);
 	void (*upsample_back)(struct dev *, int n, int h, int w, int c, int s, float scale,
 	    const float *dy, float *dx, int add);
 	/* Copy a slice of channels: dst[r][dst_off + i] (+)= src[r][src_off + i], i < c. */
@@ -792,17 +796,19 @@ struct layer_ops {
 	void (*reorg3d_back)(struct dev *, int n, int h, int w, int c, int s, const float *dy,
 	    float *dx, int add);
 	void (*avgpool)(struct dev *, int n, int hw, int c, const float *x, float *y);
-	void (*avgpool_back)(struct dev *, int n, int hw, int c, const float *dy, float *dx, int add);
+	void (*avgpool_back)(struct dev *, int n, int hw, int c, const float *dy, float *dx,
+	    int add);
 	/* Keep element i where the counter generator (key, first + i) says so; times 1/(1-p). */
 	void (*dropout)(struct dev *, int n, float p, uint64_t key, uint64_t first, const float *x,
 	    float *y);
 	void (*dropout_back)(struct dev *, int n, float p, uint64_t key, uint64_t first,
 	    const float *dy, float *dx, int add);
-	/* Activated head values for decoding, NHWC in and out: see golden/layers yolo and region. */
+	/* Activated head values for decoding, NHWC in and out: see golden/layers yolo and
+	 * region. */
 	void (*yolo)(struct dev *, int rows, int anchors, int classes, float scale_xy,
 	    int new_coords, const float *x, float *y);
-	void (*region)(struct dev *, int rows, int anchors, int classes, int softmax, const float *x,
-	    float *y);
+	void (*region)(struct dev *, int rows, int anchors, int classes, int softmax,
+	    const float *x, float *y);
 	void (*nchw)(struct dev *, int n, int h, int w, int c, const float *nhwc, float *nchw);
 };
 extern const struct layer_ops layers_cpu, layers_cuda, layers_emu;
@@ -814,13 +820,13 @@ enum loss_kind { LOSS_ULTRA2019, LOSS_MULTI, LOSS_ARCHIVE, LOSS_DARKNET, LOSS_DA
 #define MAX_HEADS 8
 #define MAX_MASK 32
 struct loss_head {
-	int h, w, nmask, mask[MAX_MASK];	/* grid; anchors of the head, indices in loss.anchor */
+	int h, w, nmask, mask[MAX_MASK]; /* grid; anchors of the head, indices in loss.anchor */
 	const float *raw;		/* device, [n][h][w][nmask * (5 + classes)] */
 	float *grad;			/* likewise; what backpropagation receives: dL/draw */
 	const struct def_yolo *yolo;	/* the cfg's keys, for the darknet flavours */
 	int region;			/* a [region] layer: its own loss, anchors in cells */
-	/* darknet, for tests; device, a byte per cell and anchor, or NULL: 0 a plain negative, 1 above
-	 * ignore_thresh, 2 above truth_thresh, before truths are assigned. */
+	/* darknet, for tests; device, a byte per cell and anchor, or NULL: 0 a plain negative, 1
+	 * above ignore_thresh, 2 above truth_thresh, before truths are assigned. */
 	unsigned char *state;
 };
 struct loss {
@@ -836,20 +842,21 @@ struct loss {
 	double balance[MAX_HEADS];
 	double seen;			/* [region]: images trained on so far */
 	/* What means are divided by: filled by count(), then all-reduced by the caller, so that
-	 * the gradients of mini-batches and ranks simply add; from a part alone, the part's own means.
-	 * darknet's gradients are never divided. */
+	 * the gradients of mini-batches and ranks simply add; from a part alone, the part's own
+	 * means.  darknet's gradients are never divided. */
 	double images;			/* images of the whole batch */
-	double count[MAX_HEADS];	/* assigned truths per head (multi: [0] = distinct positives) */
+	double count[MAX_HEADS]; /* assigned truths per head (multi: [0] = distinct positives) */
 };
 /* Terms of a head, gains applied; they add up over heads, parts and ranks.  darknet: [1]..[4] are
  * sums of squared deltas, the total is darknet's cost of the layer, and sums over assigned truths
  * follow: their number, IoU, output at the true class, objectness, IoU above .5 and .75. */
 enum { TERM_TOTAL, TERM_BOX, TERM_WH, TERM_OBJ, TERM_CLS, TERM_COUNT, TERM_IOU, TERM_STAT_CLS,
-	TERM_STAT_OBJ, TERM_R50, TERM_R75, LOSS_TERMS };	/* BOX: without w h where WH is in use */
+	TERM_STAT_OBJ, TERM_R50, TERM_R75, LOSS_TERMS }; /* BOX: without w h where WH is in use */
 struct loss_ops {
-	size_t (*workspace)(const struct loss *, int max_truth);	/* device bytes, for any grid */
-	/* Decoded boxes: out [n][R][5+classes], device: centre x y, w h in input pixels, objectness,
-	 * class probabilities; R over head, anchor, row, column.  Needs no workspace. */
+	size_t (*workspace)(const struct loss *, int max_truth); /* device bytes, for any grid */
+	/* Decoded boxes: out [n][R][5+classes], device: centre x y, w h in input pixels,
+	 * objectness, class probabilities; R over head, anchor, row, column.  Needs no
+	 * workspace. */
 	void (*decode)(struct dev *, const struct loss *, float *out, void *ws);
 	/* Adds this truth's counts to loss->count (host only: assignment needs no outputs).  Grids
 	 * and in_w, in_h must be those of run(); n is not looked at. */
@@ -878,11 +885,11 @@ void loss_view(const struct loss *, int head, struct head_view *);
 
 /* One truth on one cell and anchor. */
 struct loss_row {
-	int cell;			/* ((image * h + row) * w + col) * nmask + anchor of the head */
+	int cell;	/* ((image * h + row) * w + col) * nmask + anchor of the head */
 	int truth, cls;			/* truth: index in the list given */
 	int order;			/* in which the flavour assigns, within the head */
-	/* ultralytics-2019 and -multi: targets of s(tx), s(ty), tw, th; archive and ciou: the box in
-	 * cells, relative to the cell; darknet: the box relative to the picture */
+	/* ultralytics-2019 and -multi: targets of s(tx), s(ty), tw, th; archive and ciou: the box
+	 * in cells, relative to the cell; darknet: the box relative to the picture */
 	double x, y, w, h;
 };
 struct targets {
@@ -891,8 +898,8 @@ struct targets {
 	int *first;			/* group g (a cell) holds rows first[g] .. first[g+1]-1 */
 	int ngroup, group[MAX_HEADS + 1];	/* head h owns groups group[h] .. group[h+1]-1 */
 };
-/* The truths of a head in the flavour's order of assignment: rows written (unless NULL) and counted.
- * Truths with a class, image or size that cannot be are left out. */
+/* The truths of a head in the flavour's order of assignment: rows written (unless NULL) and
+ * counted.  Truths with a class, image or size that cannot be are left out. */
 int assign_head(const struct loss *, int head, const struct truth *, int ntruth, struct loss_row *);
 int assign_max(const struct loss *, int ntruth);	/* the most rows of all heads together */
 void assign_count(struct loss *, const struct truth *, int ntruth);	/* loss_ops.count */
@@ -900,19 +907,19 @@ void targets_make(struct targets *, const struct loss *, const struct truth *, i
 void targets_free(struct targets *);
 
 /* darknet's truth lists: at most max of each image, ending before the first x of exactly 0; indices
- * of usable ones by image, then file order.  start[n + 1] unless NULL: where image i's begin; images
- * from n on are left out.  n < 0: all images. */
+ * of usable ones by image, then file order.  start[n + 1] unless NULL: where image i's begin;
+ * images from n on are left out.  n < 0: all images. */
 int assign_lists(const struct loss *, const struct def_yolo *, const struct truth *, int ntruth,
     int n, int *index, int *start);
 
 /* The device workspace of run(), and sums of partial results in a fixed order. */
-#define LOSS_CHUNKS 256			/* partial sums of a pass over all cells, whatever their number */
+#define LOSS_CHUNKS 256	/* partial sums of a pass over all cells, whatever their number */
 #define LOSS_PARTS 10			/* most partial sums of a group, or of a chunk */
 struct loss_area {
 	struct loss_row *row;
 	int *first, group[MAX_HEADS + 1];	/* as in struct targets; group on the host */
-	/* darkloss: by head, truth lists (start[image], LOSS_LIST arrays of lists[h] floats: left top
-	 * right bottom area, then x y w h class, relative) and multipliers of the classes */
+	/* darkloss: by head, truth lists (start[image], LOSS_LIST arrays of lists[h] floats: left
+	 * top right bottom area, then x y w h class, relative) and multipliers of the classes */
 	int *start[MAX_HEADS], lists[MAX_HEADS];
 	float *edge[MAX_HEADS], *mult[MAX_HEADS];
 	double *sum, *part;
@@ -966,7 +973,7 @@ struct optim_plan {
 	unsigned char *group;		/* host, units bytes; to be put on the device; free() */
 	size_t units;			/* OPTIM_UNIT floats each, the whole of ntrain */
 	int nclass;
-	struct { double scale; long until; } cls[OPTIM_GROUPS / 3];	/* no update while b <= until */
+	struct { double scale; long until; } cls[OPTIM_GROUPS / 3]; /* no update while b <= until */
 };
 struct params;
 int optim_plan(const struct cfg *, const struct params *, struct optim_plan *, struct err *);
@@ -1091,7 +1098,8 @@ struct meet *meet_map(int size, struct err *);		/* before a fork */
 /* Between processes that a launcher started: rank 0 waits for the others at the socket "name". */
 struct meet *meet_join(int rank, int size, const char *name, double deadline, struct err *);
 int meet_joined(const struct meet *);
-/* sync_join.c: its two sides.  peer: sockets that stay open, [size] on rank 0 (own: -1), else one. */
+/* sync_join.c: its two sides.  peer: sockets that stay open, [size] on rank 0 (own: -1), else
+ * one. */
 int join_host(int size, const char *name, double until, int fd, int *peer, struct err *);
 int join_rank(int rank, int size, const char *name, double until, int *fd, int *peer, struct err *);
 void meet_close(struct meet *);
@@ -1164,7 +1172,7 @@ struct eval_opts {
 	int pixel;			/* VOC: a box of one pixel is 1 wide */
 	int strict;			/* VOC: IoU > instead of >= */
 	int ulp;			/* VOC2007: recalls i * 0.1, not i / 10 */
-	int absent;			/* AP of a class of false positives alone: 0, not undefined */
+	int absent;	/* AP of a class of false positives alone: 0, not undefined */
 	double thresh;			/* darknet: P R F1 TP FP FN IoU over this score */
 	int pycocotools;		/* its known bugs too */
 	int threads;
@@ -1174,7 +1182,7 @@ struct eval_det {
 	int image, cls;
 };
 struct eval_image {			/* boxes of one picture, all classes; borrowed */
-	int64_t key;			/* equal scores of several pictures: the smaller key first */
+	int64_t key;	/* equal scores of several pictures: the smaller key first */
 	const struct box *box;
 	const struct eval_det *det;
 	int nbox, ndet;
@@ -1193,16 +1201,16 @@ struct eval {
 	double *score;			/* [n] and the next four */
 	uint16_t *cls, *rank;
 	uint32_t *code;			/* row of each */
-	double *over;			/* darknet: IoU of its true positives; NULL without that rule */
+	double *over;	/* darknet: IoU of its true positives; NULL without that rule */
 	uint32_t *row;			/* [nrow][words] the different ones */
 	size_t nrow, row_cap;
 	uint32_t *slot;			/* [slots] finds a row: its number + 1 */
 	size_t slots;
 	uint32_t *fresh;		/* rows of the pictures being added */
 	size_t fresh_cap;
-	uint16_t *tcls, *tmask;		/* [nt]: bit a: ignored in area a; bit 8 + r: counts in rule r */
+	uint16_t *tcls, *tmask;	/* [nt]: bit a: ignored in area a; bit 8 + r: counts in rule r */
 	int finished;
-	uint32_t *order, *pic, *all;	/* entries by class and score; picture of each; all by score */
+	uint32_t *order, *pic, *all; /* entries by class and score; picture of each; all by score */
 	size_t *cstart;			/* [nclass + 1] in order */
 };
 static inline uint32_t			/* word w of detection i */
@@ -1217,7 +1225,7 @@ void eval_close(struct eval *);
 void eval_add(struct eval *, const struct eval_image *, int n);	/* threads inside */
 enum eval_soft eval_soft(const struct eval_opts *, enum eval_rule, int flags);
 double eval_iou(const double *d, const double *g, int crowd);	/* x y w h; of maskApi's bbIou */
-void eval_rank(const struct eval_image *, const int *in, int n, int *out);	/* by score, stable */
+void eval_rank(const struct eval_image *, const int *in, int n, int *out); /* by score, stable */
 /* One class of one picture: ord[nd] detections by descending score, tr[nt] truths; words are
  * written to code[nd][words], darknet's IoUs to over[nd].  buf: scratch, kept by the caller. */
 struct eval_buf { void *p; size_t cap; };
@@ -1246,7 +1254,8 @@ struct eval_row { const char *rule; char metric[20]; double value; };
  * eval_total are then COCO's twelve and P R F1 thr, as the program prints them.
  * The numbers of the whole set, undefined = -1.  weight: times each picture counts, or NULL. */
 int eval_total(struct eval *, const uint32_t *weight, struct eval_row *);
-int eval_class(struct eval *, const struct eval_tables *, int cls, struct eval_row *);	/* of one class */
+/* of one class */
+int eval_class(struct eval *, const struct eval_tables *, int cls, struct eval_row *);
 double eval_get(const struct eval_row *, int n, const char *rule, const char *metric);	/* or -1 */
 void eval_finish(struct eval *);	/* sorts; called by the above */
 void eval_pictures(struct eval *);	/* fills pic; called by the above for weights */
@@ -1261,13 +1270,14 @@ double eval_ap_coco(const struct eval_curve *);
 double eval_ap_points(const struct eval_curve *, int points, int ulp);
 double eval_ap_area(const struct eval_curve *);
 double eval_ap_ultra(const struct eval_curve *, int of2019);
-int eval_npos(const struct eval *, const uint32_t *weight, double *npos);	/* [nclass][slots] */
+int eval_npos(const struct eval *, const uint32_t *weight, double *npos); /* [nclass][slots] */
 
 /* ---- evalname.c, evaltruth.c: pictures and classes by name or number ------------------------ */
 
 struct eval_hash { char **key; int *value; size_t n, cap; };	/* strings to numbers >= 0 */
 int eval_hash_get(const struct eval_hash *, const char *, size_t);	/* -1: absent */
-int eval_hash_put(struct eval_hash *, const char *, size_t, int value);	/* the value that was there, or -1 */
+/* the value that was there, or -1 */
+int eval_hash_put(struct eval_hash *, const char *, size_t, int value);
 void eval_hash_free(struct eval_hash *);
 
 struct eval_pic {
@@ -1298,7 +1308,7 @@ void eval_names_close(struct eval_names *);
 int eval_names_find(const struct eval_names *, const char *, size_t);
 int eval_names_id(const struct eval_names *, int64_t);
 
-/* ---- evalread.c, evaltext.c, evalset.c, evalclass.c: detections ------------------------------------------- */
+/* ---- evalread.c, evaltext.c, evalset.c, evalclass.c: detections ------------------------------ */
 
 enum eval_cls { EVAL_BY_NAME, EVAL_BY_INDEX, EVAL_BY_ID };
 struct eval_in {			/* a detection as its file has it */
@@ -1332,7 +1342,7 @@ struct eval_set {
 	const struct eval_truth *truth;	/* the caller's, as the next lines */
 	struct eval *ev;
 	double min_score;
-	int skip_unknown;		/* pictures not in the truth: 0 an error, 1 counted; -1 classes too */
+	int skip_unknown; /* pictures not in the truth: 0 an error, 1 counted; -1 classes too */
 	int dup;			/* repeated blocks: 0 warn, 1 keep the first, 2 an error */
 	char **names;			/* names of the detections' classes, or NULL */
 	int nnames;
@@ -1367,12 +1377,12 @@ void eval_set_close(struct eval_set *);
 int eval_set_read(struct eval_set *, char *const *path, int n,
     struct eval *(*renew)(void *arg, struct eval *), void *arg, struct err *);
 
-/* ---- evalside.c: one side read, told, scored --------------------------------------------------- */
+/* ---- evalside.c: one side read, told, scored ------------------------------------------------- */
 
 struct eval_run {
 	const struct eval_opts *opt;
 	const struct eval_truth *truth;
-	int unknown;			/* not in the truth: 0 pictures an error, 1 left out, -1 classes too */
+	int unknown;	/* not in the truth: 0 pictures an error, 1 left out, -1 classes too */
 	int dup;			/* as eval_set's */
 	double min_score;
 	char **names;			/* of the detections' classes, or NULL */
@@ -1384,13 +1394,13 @@ struct eval_run {
 int eval_run(struct eval_run *, char *const *path, int n, struct err *);
 void eval_run_close(struct eval_run *);		/* also after an error, or before eval_run */
 
-/* ---- evalerr.c, evaltide.c, evalboot.c, evalplot.c: where a detector fails, and comparison ---- */
+/* ---- evalerr.c, evaltide.c, evalboot.c, evalplot.c: where a detector fails, and comparison --- */
 
 enum eval_kind { EVAL_TP, EVAL_LOC, EVAL_CLS, EVAL_DUPE, EVAL_BKG, EVAL_BOTH, EVAL_IGNORED };
 struct eval_fault {			/* a detection */
 	double score, iou;		/* iou: with the truth it found */
 	double x, y, w, h;
-	int pic, cls, fix;		/* fix: class of the truth that mending it would find, or -1 */
+	int pic, cls, fix;	/* fix: class of the truth that mending it would find, or -1 */
 	enum eval_kind kind;
 };
 struct eval_found {			/* a truth that counts */
@@ -1402,7 +1412,7 @@ struct eval_errors {
 	struct eval_opts opt;
 	struct eval_fault *f;
 	struct eval_found *t;
-	uint64_t *pair;			/* confusion: truth << 32 | detection, nclass = background */
+	uint64_t *pair;	/* confusion: truth << 32 | detection, nclass = background */
 	size_t n, cap, nt, tcap, npair, paircap;
 	int nclass;
 };
@@ -1421,7 +1431,7 @@ void eval_analysis_free(struct eval_analysis *);
 void eval_analysis_print(FILE *, const struct eval_analysis *, const struct eval_truth *,
     int per_class);
 double eval_operating(struct eval *);	/* the score that makes F1 best, or 0.25 */
-const char *eval_class_name(const struct eval_truth *, int c, char id[32]);	/* or its id, in id */
+const char *eval_class_name(const struct eval_truth *, int c, char id[32]); /* or its id, in id */
 /* Lists, at most 200 of each, the caller's to free; pointers are into eval_errors. */
 struct eval_tally { long tp, fp, fn; int pic; };
 struct eval_tally *eval_worst(const struct eval_errors *, int npic, double thr, int *n);
@@ -1457,17 +1467,18 @@ void report_number(FILE *, double, int decimals);	/* a cell; -1 is undefined */
 void report_cell(FILE *, const char *);
 struct plot { FILE *f; int keys; };		/* both axes 0..1; names without markup */
 void plot_open(struct plot *, FILE *, const char *xname, const char *yname, const char *title);
-void plot_line(struct plot *, const double *x, const double *y, int n, int colour, const char *name);
+void plot_line(struct plot *, const double *x, const double *y, int n, int colour,
+    const char *name);
 void plot_point(struct plot *, double x, double y, const char *name);
 void plot_close(struct plot *);
 struct report_bar {
-	const char *name, *colour;		/* colour: of the style's variables, NULL: the first */
+	const char *name, *colour;	/* colour: of the style's variables, NULL: the first */
 	double value, low, high;
 	int whiskers;				/* from low to high */
 };
 void report_bars(FILE *, const struct report_bar *, int n, int good);	/* good: coloured by sign */
 
-/* ---- evalreport.c, evalfigure.c: yolo-eval -r ------------------------------------------------- */
+/* ---- evalreport.c, evalfigure.c: yolo-eval -r ------------------------------------------------ */
 
 struct eval_report {
 	const char *truth_path, *dets_path, *base_path;	/* base_path NULL: no comparison */
@@ -1495,7 +1506,7 @@ void eval_by_score(struct eval *, int c, double npos, double *p, double *r, doub
 struct net_opts {
 	int batch;			/* images of one forward pass, at most */
 	int train;			/* keep what backward needs */
-	int keep;			/* keep every layer's output (tests): no sharing of buffers */
+	int keep;	/* keep every layer's output (tests): no sharing of buffers */
 	int syncbn;
 	float bn_momentum;
 	uint64_t seed;			/* dropout */
@@ -1506,7 +1517,7 @@ struct net_bytes { size_t params, grads, arena, workspace, total; };
 #define NONE ((size_t)-1)
 struct slot {
 	int root;		/* the layer whose buffers this one shares, itself if none */
-	size_t out, pre, tap, grad;	/* output; value before the activation or batch-norm; argmax */
+	size_t out, pre, tap, grad; /* output; value before the activation or batch-norm; argmax */
 };
 struct net_plan {
 	struct slot *slot;
@@ -1532,7 +1543,7 @@ struct net {
 	struct net_plan plan;
 	float *train, *grad, *stat;	/* device; grad NULL in inference, where train is folded */
 	float *input;			/* device, [batch][h][w][c] */
-	float *bn;			/* device: batch mean and m2 of each layer, then a merge area */
+	float *bn;	/* device: batch mean and m2 of each layer, then a merge area */
 	char *arena;
 	void *ws;
 	int nhead, head[MAX_HEADS];	/* the yolo/region layers */
@@ -1554,7 +1565,7 @@ int net_resize(struct net *, int w, int h, struct err *);	/* at most the size of
 void net_close(struct net *);
 void net_put(struct net *, const struct weights *);	/* host -> device; inference nets fold */
 void net_get(struct net *, struct weights *);		/* train and stat, device -> host */
-void net_fold(struct net *, const float *train, const float *stat);	/* inference net, from device */
+void net_fold(struct net *, const float *train, const float *stat); /* inference net, from device */
 /* x: host [n][h][w][c]; n_global: images of this step on all ranks; t0: number of its first sample
  * in the run (dropout's key). */
 void net_forward(struct net *, const float *x, int n, int n_global, uint64_t t0);
@@ -1564,7 +1575,7 @@ void net_on_bucket(struct net *, net_bucket *, void *arg, size_t floats);
 float *net_out(struct net *, int layer);	/* device; valid until the buffer is used again */
 float *net_grad(struct net *, int layer);	/* likewise; NULL where nothing wants it */
 float *net_at(const struct net *, size_t off);	/* a place in the arena; NULL for NONE */
-float *net_param(struct net *, float *base, int layer, enum param_kind);	/* NULL if it has none */
+float *net_param(struct net *, float *base, int layer, enum param_kind); /* NULL if it has none */
 size_t net_floats(const struct net *, int layer);	/* of its output, for the images at hand */
 int net_rows(const struct net *, const struct layer *);	/* n * h * w of its output */
 struct net_moments { float *mean, *m2, count; };
@@ -1576,7 +1587,7 @@ double net_lap(struct net *, double since, int layer, int what);	/* for net->tim
 float *net_head_raw(struct net *, int head);	/* before any activation */
 float *net_head_grad(struct net *, int head);
 
-/* ---- source.c, inputs.c, detect.c: pictures in, detections out --------------------------------------- */
+/* ---- source.c, inputs.c, detect.c: pictures in, detections out ------------------------------- */
 
 /* source.c: where each picture of the operands lies, in the order given. */
 struct where {
@@ -1588,7 +1599,7 @@ struct where {
 struct source;
 struct source *source_open(char *const *arg, int n);	/* both borrowed */
 struct source *source_shard(struct shard *);		/* borrowed */
-int source_next(struct source *, struct where *);	/* 0: the end; the strings are the caller's */
+int source_next(struct source *, struct where *); /* 0: the end; the strings are the caller's */
 int source_ready(struct source *);		/* would source_next answer without waiting? */
 void source_stop(struct source *);		/* source_next ends; for signal handlers */
 void source_close(struct source *);		/* closes the shards it opened */
@@ -1599,7 +1610,7 @@ struct picture {
 	int w, h, orientation;		/* stored pixels; EXIF orientation, 1 upright, 0 unknown */
 	struct fit fit;			/* how it lies in the network input */
 	struct image px;		/* px NULL unless input_opts.keep */
-	char *why;			/* not NULL: could not be read, and why; its input is zero */
+	char *why;	/* not NULL: could not be read, and why; its input is zero */
 	char *note;			/* not NULL: read, but there is a remark */
 	char **class_name;		/* of its shard, borrowed; nclass 0 where there is none */
 	int64_t *class_id;
@@ -1672,7 +1683,8 @@ double detect_value(float);
 struct imageids;
 struct imageids *imageids_open(const struct dataset *);
 void imageids_close(struct imageids *);
-int imageids_find(const struct imageids *, const char *name, int64_t *id);	/* -1: none, or several */
+/* -1: none, or several */
+int imageids_find(const struct imageids *, const char *name, int64_t *id);
 int imageids_digits(const char *name, int64_t *id);	/* the digits that end the stem; -1: none */
 
 struct detwrite_opts {
@@ -1709,7 +1721,7 @@ struct train_opts {
 struct step_result {
 	double loss, box, obj, cls;	/* of the whole batch over all ranks, gain applied */
 	double gnorm;			/* norm of the gradient before clipping */
-	int finite;			/* 0: loss or gradient was not finite, the update was skipped */
+	int finite;	/* 0: loss or gradient was not finite, the update was skipped */
 	int images;
 };
 struct trainer {
@@ -1742,7 +1754,7 @@ extern const struct setting train_settings[];	/* the -O settings of yolo-train *
 struct recipe {
 	struct train_opts train;
 	struct augment aug;
-	struct cfg_net net;		/* the cfg's training keys, overridden by flags and settings */
+	struct cfg_net net;	/* the cfg's training keys, overridden by flags and settings */
 	float bn_momentum;
 	int syncbn, batch, prior;	/* prior: heads begin at the odds of finding nothing */
 	long steps, save, nan_stop;	/* steps: length of the schedule; save: 0 at epochs only */
@@ -1775,7 +1787,7 @@ struct checkpoint {		/* what a run needs to go on, besides the tensors */
 void checkpoint_free(struct checkpoint *);
 int checkpoint_save(const char *path, const struct cfg *, const struct params *,
     const struct weights *, const struct checkpoint *, struct err *);
-char *checkpoint_cfg(const struct st *);	/* the cfg text, also where it is coded; NULL: none */
+char *checkpoint_cfg(const struct st *); /* the cfg text, also where it is coded; NULL: none */
 /* Only the metadata; the tensors come by weights_load. */
 int checkpoint_read(const char *path, struct checkpoint *, struct err *);
 
@@ -1796,7 +1808,7 @@ enum { VAL_COLS = 16 };		/* COCO's twelve, P R F1 thr */
 struct val_result { double col[VAL_COLS]; };
 struct validator;
 struct validator *validator_open(struct dev *, const struct cfg *, struct shard *,
-    const char *path, int batch, int threads, enum loss_kind, struct err *);	/* path: the shard's */
+    const char *path, int batch, int threads, enum loss_kind, struct err *); /* path: the shard's */
 void validator_close(struct validator *);
 /* Detect on the whole shard with these parameters (device memory) and score.  The values pass
  * through the text that yolo-detect prints, so the result is that of the pipe to the last digit. */

@@ -1,5 +1,5 @@
-/* yololoss.cu -- losses that are means: ultralytics' of 2019, its multi_gpu branch, its archive, and
- * ciou.  Formulas: golden/loss/README.md.
+/* yololoss.cu -- losses that are means: ultralytics' of 2019, its multi_gpu branch, its archive,
+ * and ciou.  Formulas: golden/loss/README.md.
  *
  * The gradient is zeroed; a kernel over the cells that carry truth writes box and class entries and
  * leaves the objectness target in the objectness entry (0 elsewhere); a pass over all cells turns
@@ -74,7 +74,8 @@ square_k(struct head_view v, int groups, const int *first, const struct loss_row
 		double xy = 0, wh = 0, cls = 0, sx = fn_sigmoid(z[0]), sy = fn_sigmoid(z[1]);
 
 		for (int k = first[i]; k < first[i + 1]; k++) {
-			double x = sx - row[k].x, y = sy - row[k].y, w = z[2] - row[k].w, h = z[3] - row[k].h;
+			double x = sx - row[k].x, y = sy - row[k].y, w = z[2] - row[k].w,
+			    h = z[3] - row[k].h;
 
 			xy += x * x + y * y;
 			wh += w * w + h * h;
@@ -298,7 +299,8 @@ gains_of(const struct loss *s, int h)
 		return g;
 	}
 	g.box = over(s->gain_box, n);
-	g.cls = over(s->gain_cls * (s->kind == LOSS_ARCHIVE ? s->classes / 80. : 1), n * s->classes);
+	g.cls = over(s->gain_cls * (s->kind == LOSS_ARCHIVE ? s->classes / 80. : 1),
+	    n * s->classes);
 	g.obj = over(s->gain_obj * (s->kind == LOSS_CIOU ? s->balance[h] : 1), obj);
 	return g;
 }

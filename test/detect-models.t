@@ -57,10 +57,12 @@ sub compare {
 my $dark = $js->decode(slurp("$data/weights/expected-darknet-2018.json"));
 for my $m (sort keys %$dark) {
 	for my $pic (sort keys %{ $dark->{$m} }) {
-		my ($rc, $out, $err) = detect(model("yolo-fastest-1.1-coco/$m"), '-k', 'greedy', '-i', '.45',
+		my ($rc, $out, $err) = detect(model("yolo-fastest-1.1-coco/$m"),
+		    '-k', 'greedy', '-i', '.45',
 		    '-t', '.1', '-O', 'resize=darknet', "$pics/$pic");
 		compare("darknet 2018: $m, $pic", [ map { [ @$_[1, 3 .. 7] ] } rows($out) ],
-		    [ map { [ $_->{cls}, $_->{score}, @{ $_->{xywh_px} } ] } @{ $dark->{$m}{$pic} } ],
+		    [ map { [ $_->{cls}, $_->{score}, @{ $_->{xywh_px} } ] }
+		    @{ $dark->{$m}{$pic} } ],
 		    .1, 1, .01);
 	}
 }
@@ -72,9 +74,11 @@ my $cv = $js->decode(slurp("$data/weights/expected-opencv-4.6.0.json"));
 for my $m (sort keys %$cv) {
 	for my $pic (sort keys %{ $cv->{$m} }) {
 		my ($w, $h) = jpeg_size("$pics/$pic");
-		my ($rc, $out, $err) = detect(model($m), '-k', 'best', '-i', '.45', '-t', '.3', '-O',
-		    'stretch=1', '-O', 'resize=bilinear', '-O', 'clip=0', '-O', 'bn_eps=1e-6', "$pics/$pic");
-		my @got = map { [ @$_[1, 3], ($_->[4] + $_->[6] / 2) / $w, ($_->[5] + $_->[7] / 2) / $h,
+		my ($rc, $out, $err) = detect(model($m), '-k', 'best', '-i', '.45', '-t', '.3',
+		    '-O', 'stretch=1', '-O', 'resize=bilinear', '-O', 'clip=0',
+		    '-O', 'bn_eps=1e-6', "$pics/$pic");
+		my @got = map { [ @$_[1, 3], ($_->[4] + $_->[6] / 2) / $w,
+		    ($_->[5] + $_->[7] / 2) / $h,
 			$_->[6] / $w, $_->[7] / $h ] } rows($out);
 		compare("OpenCV 4.6: $m, $pic", \@got,
 		    [ map { [ $_->{cls}, $_->{score}, @{ $_->{cxcywh} } ] } @{ $cv->{$m}{$pic} } ],
@@ -88,7 +92,7 @@ my @names = ('-n', "$data/weights/yolo-fastest-1.1-coco/coco.names");
 my @alexey = ('-O', 'stretch=1', '-O', 'resize=darknet', '-O', 'clip=0');
 my ($rc, $out, $err) = detect(@fastest, @names, @alexey, "$pics/dog.jpg");
 my @r = rows($out);
-sub list {		# its percentages; our JPEG decoder is another than its: one per cent is allowed
+sub list {	# its percentages; our JPEG decoder is another than its: one per cent is allowed
 	my ($name, $want, @got) = @_;
 	my @w = split /, /, $want;
 	my $bad = @w != @got;
@@ -132,17 +136,19 @@ SKIP: {
 	my $exp = $js->decode(slurp("$data/weights/nuclei-tiny/expected.json"));
 	ok(near($ap->{AP}, $exp->{AP}, .01), 'nuclei: AP as recorded, about') or diag($ap->{AP});
 	ok(near($ap->{AP50}, $exp->{AP50}, .01), 'nuclei: AP50') or diag($ap->{AP50});
-	# What `detector valid` of Debian's darknet gives with these files, scored by two evaluators.
+	# Of what Debian's darknet (detector valid) makes of these files, by two evaluators.
 	ok(near($ap->{AP}, .366780, 2e-4), "nuclei: AP of darknet's detections") or diag($ap->{AP});
 	ok(near($ap->{AP50}, .800708, 2e-4), 'nuclei: AP50 of them') or diag($ap->{AP50});
 
 	# JPEG: our decoder is another, and 53 pictures are few.
 	$set = "$data/datasets/coco-cc";
-	$exp = $js->decode(slurp("$data/eval/coco-cc-yolofastest/expected.json"))->{'yolo-fastest-1.1'};
+	$exp = $js->decode(slurp("$data/eval/coco-cc-yolofastest/expected.json"));
+	$exp = $exp->{'yolo-fastest-1.1'};
 	$ap = ap('yolo-fastest-1.1-coco/yolo-fastest-1.1', "$set/instances_all53_cc.json", @names,
 	    "$set/images/train2017", "$set/images/val2017");
 	for (qw(AP AP50)) {
-		ok(near($ap->{$_}, $exp->{$_}, .002), "coco-cc: $_") or diag("$ap->{$_}, want $exp->{$_}");
+		ok(near($ap->{$_}, $exp->{$_}, .002), "coco-cc: $_") or
+		    diag("$ap->{$_}, want $exp->{$_}");
 	}
 }
 
@@ -161,7 +167,8 @@ ok(@n >= 2 && (abs($n[0] - $n[1]) == 400 || abs($n[0] - $n[1]) == 100),
 for my $f ('cut-half', 'cut-4-bytes', 'cut-2-bytes', 'empty', 'header-only', 'html', 'lfs-pointer',
     'big-endian') {
 	($rc, $out, $err) = detect(@face, '-w', "$nasty/$f.weights", $horses);
-	ok($rc == 1 && $out !~ /^[^#]/m && $err =~ /\A[^\n]*\Q$f\E[^\n]*\n\z/, "$f: one line, exit 1")
+	ok($rc == 1 && $out !~ /^[^#]/m && $err =~ /\A[^\n]*\Q$f\E[^\n]*\n\z/,
+	    "$f: one line, exit 1")
 	    or diag("rc $rc: $err");
 }
 like((detect(@face, '-w', "$nasty/lfs-pointer.weights", $horses))[2], qr/LFS/, 'LFS named');

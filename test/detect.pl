@@ -53,7 +53,8 @@ sub ppm {
 	my $px = "\0\0\0" x ($w * $h);
 	for my $r (@rect) {
 		my ($x, $y, $rw, $rh, @c) = @$r;
-		substr($px, 3 * ($_ * $w + $x), 3 * $rw) = pack('C3', @c) x $rw for $y .. $y + $rh - 1;
+		substr($px, 3 * ($_ * $w + $x), 3 * $rw) = pack('C3', @c) x $rw
+		    for $y .. $y + $rh - 1;
 	}
 	return spew($path, "P6\n$w $h\n255\n$px");
 }

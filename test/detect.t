@@ -105,7 +105,8 @@ srand(7);
 for my $i (0 .. 19) {
 	my ($pw, $ph) = (9 + int rand 90, 9 + int rand 90);
 	push @many, ppm(sprintf('%s/p/m%02d.ppm', $dir, $i), $pw, $ph,
-	    map { [ int rand($pw - 8), int rand($ph - 8), 8, 8, 128 + int rand 128, int rand 256, 0 ] }
+	    map { [ int rand($pw - 8), int rand($ph - 8), 8, 8, 128 + int rand 128, int rand 256,
+	    0 ] }
 	    1 .. 8);
 }
 my $one = (detect(@m, '-t', '.02', '-b', 1, '-j', 1, @many))[1];

@@ -56,7 +56,8 @@ data(struct run *r, int n)
 
 	for (int i = 0; i < n; i++) {
 		s = s * 1664525u + 1013904223u;
-		h[i] = (float)((int)(s >> 8) % (r->range + 1)) * (s >> 30 & 1 ? -1.f : 1.f) / r->div;
+		h[i] = (float)((int)(s >> 8) % (r->range + 1)) * (s >> 30 & 1 ? -1.f :
+		    1.f) / r->div;
 	}
 	r->d->ops->put(r->d, x, h, (size_t)n * sizeof *h);
 	free(h);
@@ -139,8 +140,8 @@ emutest(const char *name, operation *op, const void *arg, int exact, int range, 
 		failures += !good;
 		for (int k = 0, shown = 0; !good && k < cpu.n && shown < 3; k++)
 			if (!(emu.out[k] == cpu.out[k]) && ++shown)
-				printf("# [%d] %.9g, CPU %.9g, block 1 %.9g\n", k, emu.out[k], cpu.out[k],
-				    first.out[k]);
+				printf("# [%d] %.9g, CPU %.9g, block 1 %.9g\n", k, emu.out[k],
+				    cpu.out[k], first.out[k]);
 	}
 }
 

@@ -32,7 +32,8 @@ sub score
 sub near
 {
 	my ($got, $want, $tol, $what) = @_;
-	my @bad = grep { !defined $got->{$_} || abs($got->{$_} - $want->{$_}) > $tol } sort keys %$want;
+	my @bad = grep { !defined $got->{$_} || abs($got->{$_} - $want->{$_}) > $tol }
+	    sort keys %$want;
 	ok(!@bad, $what) or diag(map { sprintf "%s: %s, want %s\n", $_, $got->{$_} // 'none',
 	    $want->{$_} } @bad);
 }
@@ -41,7 +42,8 @@ sub twelve { my @v = @_; return { map { $names[$_] => $v[$_] } 0 .. 11 } }
 
 # COCO
 my $fake = "$data/coco-fake100";
-my @fake = ('-t', "$fake/instances_val2014_100.json", "$fake/instances_val2014_fakebbox100_results.json");
+my @fake = ('-t', "$fake/instances_val2014_100.json",
+    "$fake/instances_val2014_fakebbox100_results.json");
 my $all = 'coco,voc07,voc10,darknet,ultralytics,ultralytics-2019';
 my $m = score('-m', $all, @fake);
 near($m->{coco}, decode_json(slurp("$fake/expected.json"))->{bbox}, 1e-12, 'coco-fake100');
@@ -65,7 +67,8 @@ my $one = score('-t', "$data/edge/e01_gtid0_gt.json", "$data/edge/e01_gtid0_dt.j
 ok(abs($one->{coco}{AP} - 1) < 1e-12, 'id 0 is an id like any other');
 my $m300 = score('-M', '1,10,300', '-t', "$data/edge/e13_maxdets_300_first_stat_minus1_gt.json",
     "$data/edge/e13_maxdets_300_first_stat_minus1_dt.json");
-ok($m300->{coco}{AP} > 0 && $m300->{coco}{maxdets} == 300, 'AP follows the last of maxDets, and says so');
+ok($m300->{coco}{AP} > 0 && $m300->{coco}{maxdets} == 300,
+    'AP follows the last of maxDets, and says so');
 SKIP: {
 	skip 'no python3', 1 if system('command -v python3 >/dev/null');
 	system("cd $tmp && python3 $ENV{PWD}/$data/edge/syn.py 5000 80 7.3 7 2 s5k7 >/dev/null");
@@ -85,7 +88,8 @@ my %dark = (0 => [0.6102347785, 0.3617561508], 11 => [0.6052194003, 0.3655227563
 for my $p (0, 11, 101) {
 	near(score('-m', 'darknet', '-O', "points=$p", '-O', 'crowd=difficult', @fake)->{darknet},
 	    { mAP => $dark{$p}[0] }, 5e-11, "fake100 darknet points=$p");
-	near(score('-m', 'darknet', '-O', "points=$p", @s50)->{darknet}, { mAP => $dark{$p}[1] }, 5e-11,
+	near(score('-m', 'darknet', '-O', "points=$p", @s50)->{darknet}, { mAP => $dark{$p}[1] },
+	    5e-11,
 	    "s50 darknet points=$p");
 }
 near(score('-m', 'ultralytics', '-O', 'crowd=difficult', @fake)->{ultralytics},
@@ -97,7 +101,8 @@ near($s->{ultralytics}, { thr => 0.5966 }, 5e-5, 's50 ultralytics threshold');
 
 # voc-toy: a Python tool's numbers at four IoUs, cut after ten digits
 my $toy = decode_json(slurp("$data/voc-toy/expected.json"));
-$m = score('-m', 'voc07,voc10', '-O', 'recalls=python', '-i', '0.1,0.3,0.5,0.75', '-t', "$data/voc-toy/gts", "$data/voc-toy/dets");
+$m = score('-m', 'voc07,voc10', '-O', 'recalls=python', '-i', '0.1,0.3,0.5,0.75', '-t',
+    "$data/voc-toy/gts", "$data/voc-toy/dets");
 for my $r (['voc07', 'eleven_point'], ['voc10', 'every_point']) {
 	my %want = map { 'AP' . 100 * $_ => $toy->{$r->[1]}{$_} } keys %{ $toy->{$r->[1]} };
 	near($m->{$r->[0]}, \%want, 1e-10, "voc-toy $r->[1]");

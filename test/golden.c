@@ -16,7 +16,8 @@ static const struct {
 	const char *key;
 	gold_run *run;
 } kinds[] = {
-	{ "op", gold_layer }, { "method", gold_nms }, { "flavour", gold_loss }, { "run", gold_train },
+	{ "op", gold_layer }, { "method", gold_nms }, { "flavour", gold_loss },
+	{ "run", gold_train },
 	{ "net", gold_net }, { "model", gold_model }, { NULL, gold_optim },
 };
 

@@ -7,9 +7,9 @@
 static struct conv_shape
 shape(const struct layer_case *t)
 {
-	struct conv_shape s = { t->n, t->h, t->w, t->c, 0, 0, ipar(t, "filters", 1), ipar(t, "size", 1),
-		ipar(t, "stride_y", 1), ipar(t, "stride_x", 1), ipar(t, "padding", 0),
-		ipar(t, "dilation", 1), ipar(t, "groups", 1) };
+	struct conv_shape s = { t->n, t->h, t->w, t->c, 0, 0, ipar(t, "filters", 1),
+		ipar(t, "size", 1), ipar(t, "stride_y", 1), ipar(t, "stride_x", 1),
+		ipar(t, "padding", 0), ipar(t, "dilation", 1), ipar(t, "groups", 1) };
 
 	s.oh = (s.h + 2 * s.pad - (s.size - 1) * s.dilation - 1) / s.stride_y + 1;
 	s.ow = (s.w + 2 * s.pad - (s.size - 1) * s.dilation - 1) / s.stride_x + 1;
@@ -61,7 +61,8 @@ run_conv_bn_act(struct layer_case *t)
 	int rows = s.n * s.oh * s.ow;
 	size_t n = (size_t)rows * s.k;
 	float *u = fresh(t, n), *y = fresh(t, n), *dy = input(t, "dy"), *gamma = input(t, "gamma");
-	float *mean = fresh(t, s.k), *m2 = fresh(t, s.k), *beta = input(t, "beta"), *dg = fresh(t, s.k);
+	float *mean = fresh(t, s.k), *m2 = fresh(t, s.k), *beta = input(t, "beta"),
+	    *dg = fresh(t, s.k);
 	float *db = fresh(t, s.k), *var;
 	void *ws = workspace(t, &s);
 	const struct bn_ops *b = t->d->bn;
@@ -77,10 +78,12 @@ run_conv_bn_act(struct layer_case *t)
 	free(var);
 	b->apply(t->d, u, rows, s.k, mean, m2, (float)rows, gamma, beta, act_of(t), y, ws);
 	check(t, "y", y);
-	b->back_sums(t->d, u, dy, rows, s.k, mean, m2, (float)rows, gamma, beta, act_of(t), dg, db, ws);
+	b->back_sums(t->d, u, dy, rows, s.k, mean, m2, (float)rows, gamma, beta, act_of(t), dg, db,
+	    ws);
 	check(t, "dgamma", dg);
 	check(t, "dbeta", db);
-	b->back_apply(t->d, u, dy, rows, s.k, mean, m2, (float)rows, gamma, beta, act_of(t), dg, db, ws);
+	b->back_apply(t->d, u, dy, rows, s.k, mean, m2, (float)rows, gamma, beta, act_of(t), dg, db,
+	    ws);
 	conv_backward(t, &s, dy, ws);
 }
 
@@ -122,7 +125,8 @@ run_bn_train(struct layer_case *t)
 	int less = !strcmp(gold_str(t->g->j, "params.normalise_by", "biased"), "unbiased");
 	struct conv_shape s = { t->n, t->h, t->w, c, t->h, t->w, c, 1, 1, 1, 0, 1, 1 };
 	float *x = input(t, "x"), *gamma = input(t, "gamma"), *beta = input(t, "beta");
-	float *y = fresh(t, (size_t)rows * c), *dy = input(t, "dy"), *mean = fresh(t, c), *m2 = fresh(t, c);
+	float *y = fresh(t, (size_t)rows * c), *dy = input(t, "dy"), *mean = fresh(t, c),
+	    *m2 = fresh(t, c);
 	float *dg = fresh(t, c), *db = fresh(t, c), *h;
 	void *ws = workspace(t, &s);
 	const struct bn_ops *b = t->d->bn;
@@ -151,8 +155,10 @@ run_bn_infer(struct layer_case *t)
 	int rows = t->n * t->h * t->w, c = t->c;
 	struct conv_shape s = { t->n, t->h, t->w, c, t->h, t->w, c, 1, 1, 1, 0, 1, 1 };
 	float *x = input(t, "x"), *gamma = input(t, "gamma"), *beta = input(t, "beta");
-	float *y = fresh(t, (size_t)rows * c), *dy = input(t, "dy"), *mean = input(t, "running_mean");
-	float *var = input(t, "running_var"), *dg = fresh(t, c), *db = fresh(t, c), *none = fresh(t, c);
+	float *y = fresh(t, (size_t)rows * c), *dy = input(t, "dy"),
+	    *mean = input(t, "running_mean");
+	float *var = input(t, "running_var"), *dg = fresh(t, c), *db = fresh(t, c),
+	    *none = fresh(t, c);
 	void *ws = workspace(t, &s);
 	const struct bn_ops *b = t->d->bn;
 

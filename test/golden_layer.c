@@ -25,7 +25,8 @@ ipar(const struct layer_case *t, const char *key, int dflt)
 enum act
 act_of(const struct layer_case *t)
 {
-	static const char *const name[] = { "linear", "leaky", "logistic", "relu", "mish", "swish" };
+	static const char *const name[] = { "linear", "leaky", "logistic", "relu", "mish",
+	    "swish" };
 	const char *s = gold_str(t->g->j, "params.activation", "linear");
 
 	for (int i = 0; i < 6; i++)
@@ -76,7 +77,8 @@ kernel(struct layer_case *t, const char *name)
 {
 	const struct st_tensor *s = tensor(t, name);
 	float *x = gold_floats(t->g, name, t->e);
-	float *y = gold_hwio(x, (int)s->dim[0], (int)s->dim[1], (int)s->dim[2]), *p = fresh(t, s->n);
+	float *y = gold_hwio(x, (int)s->dim[0], (int)s->dim[1], (int)s->dim[2]),
+	    *p = fresh(t, s->n);
 
 	t->d->ops->put(t->d, p, y, s->n * sizeof *y);
 	free(x);

@@ -215,7 +215,8 @@ check_decoded(struct run *r)
 		bad = err_set(r->e, "no decoded boxes of that shape");
 	for (size_t i = 0; i < n && !bad; i++)
 		if (!(fabs(x[i] - st_get(t, i)) <= 1e-5 * fmax(1, fabs(st_get(t, i)))))
-			bad = err_set(r->e, "decoded[%zu] = %.9g, want %.9g", i, x[i], st_get(t, i));
+			bad = err_set(r->e, "decoded[%zu] = %.9g, want %.9g", i, x[i],
+			    st_get(t, i));
 	free(x);
 	r->d->ops->free(r->d, out);
 	return bad;
@@ -281,9 +282,11 @@ check_terms(struct run *r)
 	static const struct { const char *name; int term; } tab[] = {
 		{ "loss_total", TERM_TOTAL }, { "loss_xy", TERM_BOX }, { "loss_box", TERM_BOX },
 		{ "loss_wh", TERM_WH }, { "loss_obj", TERM_OBJ }, { "loss_conf", TERM_OBJ },
-		{ "loss_cls", TERM_CLS }, { "loss_delta2_xy", TERM_BOX }, { "loss_delta2_wh", TERM_WH },
+		{ "loss_cls", TERM_CLS }, { "loss_delta2_xy", TERM_BOX },
+		{ "loss_delta2_wh", TERM_WH },
 		{ "loss_delta2_obj", TERM_OBJ }, { "loss_delta2_cls", TERM_CLS },
-		{ "stat_count", TERM_COUNT }, { "stat_iou", TERM_IOU }, { "stat_cls", TERM_STAT_CLS },
+		{ "stat_count", TERM_COUNT }, { "stat_iou", TERM_IOU },
+		{ "stat_cls", TERM_STAT_CLS },
 		{ "stat_obj", TERM_STAT_OBJ }, { "stat_r50", TERM_R50 }, { "stat_r75", TERM_R75 },
 	};
 	double sum[LOSS_TERMS] = { 0 };

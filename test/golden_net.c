@@ -58,8 +58,8 @@ check_layer(struct run *r, const char *prefix, int i, int n, struct err *e)
 		out = act;
 	} else if (l->type == L_REGION && r->net->opt.train) {
 		act = gold_put(d, NULL, (size_t)n * l->h * l->w * l->c);
-		d->layer->region(d, n * l->h * l->w, l->u.yolo.num, l->u.yolo.classes, l->u.yolo.softmax,
-		    out, act);
+		d->layer->region(d, n * l->h * l->w, l->u.yolo.num, l->u.yolo.classes,
+		    l->u.yolo.softmax, out, act);
 		out = act;
 	}
 	bad = check(r, name, out, n, l->c, l->h, l->w, e);
@@ -110,7 +110,8 @@ check_stats(struct run *r, struct err *e)
 		if (l->type != L_CONV || !l->u.conv.bn)
 			continue;
 		m = net_moments(r->net, i);
-		float *mean = gold_get_dev(r->g->dev, m.mean, l->c), *var = gold_get_dev(r->g->dev, m.m2, l->c);
+		float *mean = gold_get_dev(r->g->dev, m.mean, l->c), *var = gold_get_dev(r->g->dev,
+		    m.m2, l->c);
 
 		for (int k = 0; k < l->c; k++)
 			var[k] /= m.count;
@@ -175,8 +176,8 @@ check_input_grad(struct run *r, struct err *e)
 	float *dx = gold_put(d, NULL, (size_t)s.n * s.h * s.w * s.c);
 	int bad;
 
-	d->conv->dgrad(d, &s, net_grad(r->net, 0), net_param(r->net, r->net->train, 0, P_WEIGHT), dx, 0,
-	    r->net->ws);
+	d->conv->dgrad(d, &s, net_grad(r->net, 0), net_param(r->net, r->net->train, 0, P_WEIGHT),
+	    dx, 0, r->net->ws);
 	bad = check(r, "grad.input", dx, s.n, s.c, s.h, s.w, e);
 	d->ops->free(d, dx);
 	return bad;

@@ -74,16 +74,20 @@ compare(const struct gold *g, const struct det *d, int n, struct err *e)
 	for (int i = 0; i < n && (size_t)i < keep->dim[0]; i++) {
 		size_t k = (size_t)i * 6;
 
-		if (d[i].index != st_get(keep, (size_t)i * 2) || d[i].cls != st_get(keep, (size_t)i * 2 + 1))
-			return err_set(e, "detection %d is box %d class %d, want box %g class %g", i, d[i].index,
-			    d[i].cls, st_get(keep, (size_t)i * 2), st_get(keep, (size_t)i * 2 + 1));
+		if (d[i].index != st_get(keep, (size_t)i * 2) || d[i].cls != st_get(keep,
+		    (size_t)i * 2 + 1))
+			return err_set(e, "detection %d is box %d class %d, want box %g class %g",
+			    i, d[i].index, d[i].cls, st_get(keep, (size_t)i * 2),
+			    st_get(keep, (size_t)i * 2 + 1));
 		if (!close_to(d[i].x, st_get(out, k)) || !close_to(d[i].y, st_get(out, k + 1)) ||
 		    !close_to(d[i].x + (double)d[i].w, st_get(out, k + 2)) ||
 		    !close_to(d[i].y + (double)d[i].h, st_get(out, k + 3)) ||
 		    !close_to(d[i].score, st_get(out, k + 4)))
-			return err_set(e, "detection %d: %.9g %.9g +%.9g +%.9g score %.9g, want edges %.9g %.9g %.9g "
-			    "%.9g score %.9g", i, d[i].x, d[i].y, d[i].w, d[i].h, d[i].score, st_get(out, k),
-			    st_get(out, k + 1), st_get(out, k + 2), st_get(out, k + 3), st_get(out, k + 4));
+			return err_set(e,
+			    "detection %d: %.9g %.9g +%.9g +%.9g score %.9g, want edges %.9g %.9g "
+			    "%.9g %.9g score %.9g", i, d[i].x, d[i].y, d[i].w, d[i].h, d[i].score,
+			    st_get(out, k), st_get(out, k + 1), st_get(out, k + 2),
+			    st_get(out, k + 3), st_get(out, k + 4));
 	}
 	if ((size_t)n != keep->dim[0])
 		return err_set(e, "%d detections, want %zu", n, keep->dim[0]);

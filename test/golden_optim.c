@@ -40,7 +40,8 @@ flat(struct run *r, const char *name, int steps, int t, float *dev)
 		const struct st_tensor *s = tensor(r->g, name, k), *one = tensor(r->g, "grad", k);
 		size_t len, subs = 1;
 
-		if (!one && !(one = tensor(r->g, "grad_sum", k)) && !(one = tensor(r->g, "value", k)))
+		if (!one && !(one = tensor(r->g, "grad_sum", k)) &&
+		    !(one = tensor(r->g, "value", k)))
 			return err_set(r->e, "no gradients");
 		if (!s)
 			return err_set(r->e, "no tensor %s.%s", name, part[k]);
@@ -117,7 +118,8 @@ run_sgd(struct run *r)
 {
 	static float after[PARTS][STEPS * 54], state[PARTS][STEPS * 54];
 	int dark = !gold_get(r->g->j, "params.decay_on");
-	double batch = gold_num(r->g->j, "params.batch", 1), m = gold_num(r->g->j, "params.momentum", 0);
+	double batch = gold_num(r->g->j, "params.batch", 1), m = gold_num(r->g->j,
+	    "params.momentum", 0);
 	double decay = gold_num(r->g->j, dark ? "params.decay" : "params.weight_decay", NAN);
 	int all = !strcmp(gold_str(r->g->j, "params.decay_on", "kernels"), "all");
 
@@ -129,8 +131,8 @@ run_sgd(struct run *r)
 		set_rates(r, at(r, "lr", t), decay, all);
 		if (!dark)
 			m = at(r, "momentum", t);
-		r->ops->sgd(r->g->dev, FLAT, r->group, &r->rates, r->p, r->grad, r->s1, 1 / batch, m,
-		    (int)gold_num(r->g->j, "params.nesterov", 0));
+		r->ops->sgd(r->g->dev, FLAT, r->group, &r->rates, r->p, r->grad, r->s1, 1 / batch,
+		    m, (int)gold_num(r->g->j, "params.nesterov", 0));
 		keep(r, r->p, 1, t, after);
 		keep(r, r->s1, dark ? -batch * m : 1, t, state);
 	}
@@ -285,7 +287,8 @@ policy(const char *name)
 static int
 table_open(struct gold *g, struct table *t, struct err *e)
 {
-	const char *kind = gold_str(g->j, "params.kind", NULL), *name = gold_str(g->j, "params.policy", "");
+	const char *kind = gold_str(g->j, "params.kind", NULL), *name = gold_str(g->j,
+	    "params.policy", "");
 	yajl_val steps = gold_get(g->j, "params.steps"), scales = gold_get(g->j, "params.scales");
 	struct cfg_net *n = &t->net;
 	int p = policy(name);
@@ -305,7 +308,8 @@ table_open(struct gold *g, struct table *t, struct err *e)
 	t->cos.samples = t->batches * t->cos.batch;
 	t->cos.nominal = 64;
 	if (kind)
-		return t->ultra >= 0 || !strcmp(kind, "cosine") ? 0 : err_set(e, "unknown kind %s", kind);
+		return t->ultra >= 0 || !strcmp(kind, "cosine") ? 0 : err_set(e, "unknown kind %s",
+		    kind);
 	if (p < 0)
 		return err_set(e, "unknown policy '%s'", name);
 	n->policy = (enum lr_policy)p;
@@ -321,7 +325,8 @@ table_open(struct gold *g, struct table *t, struct err *e)
 	n->sgdr_mult = (int)gold_num(g->j, "params.sgdr_mult", 2);
 	n->step = t->step;
 	n->scale = t->scale;
-	for (; YAJL_IS_ARRAY(steps) && n->nstep < (int)steps->u.array.len && n->nstep < MAXSTEP; n->nstep++) {
+	for (; YAJL_IS_ARRAY(steps) && n->nstep < (int)steps->u.array.len && n->nstep < MAXSTEP;
+	    n->nstep++) {
 		n->step[n->nstep] = (int)YAJL_GET_INTEGER(steps->u.array.values[n->nstep]);
 		n->scale[n->nstep] = (float)YAJL_GET_DOUBLE(scales->u.array.values[n->nstep]);
 	}
@@ -337,8 +342,8 @@ row(const struct table *t, const double *in, double *want)
 	if (t->ultra >= 0) {
 		want[0] = floor(in[0] / t->batches);
 		want[1] = in[0] - want[0] * t->batches;
-		want[2] = schedule_ultralytics(t->lr0, (enum ultra_lr)t->ultra, t->batches, (long)want[0],
-		    (long)want[1]);
+		want[2] = schedule_ultralytics(t->lr0, (enum ultra_lr)t->ultra, t->batches,
+		    (long)want[0], (long)want[1]);
 		return 3;
 	}
 	if (t->batches) {
@@ -379,8 +384,8 @@ run_table(struct gold *g, struct err *e)
 			r = err_set(e, "line %d: %d columns", line, n);
 		for (int i = 0; !r && i < n - 1; i++)
 			if (!(fabs(got[i] - in[i + 1]) <= rtol * fabs(in[i + 1])))
-				r = err_set(e, "iteration %.0f, column %d: %.9g, want %.9g", in[0], i + 2,
-				    got[i], in[i + 1]);
+				r = err_set(e, "iteration %.0f, column %d: %.9g, want %.9g", in[0],
+				    i + 2, got[i], in[i + 1]);
 		rows++;
 	}
 	free(text);

@@ -25,14 +25,16 @@ open_data(struct data *d, const struct gold *g, struct err *e)
 	d->images = st_find(d->st, "images");
 	d->truth = st_find(d->st, "truth");
 	d->order = st_find(d->st, "order");
-	return d->images && d->truth && d->order ? 0 : err_set(e, "data.safetensors: a tensor is missing");
+	return d->images && d->truth && d->order ? 0 :
+	    err_set(e, "data.safetensors: a tensor is missing");
 }
 
 /* Slots [from, to) of a step's batch of 8. */
 static struct batch
 make_batch(const struct data *d, int step, int from, int to, int size)
 {
-	struct batch b = { .step = step, .t0 = step * size + from, .n = to - from, .n_global = size };
+	struct batch b = { .step = step, .t0 = step * size + from, .n = to - from,
+	    .n_global = size };
 	int h = b.h = (int)d->images->dim[2], w = b.w = (int)d->images->dim[3];
 	size_t plane = (size_t)h * w;
 
@@ -74,8 +76,8 @@ options(const struct gold *g)
 	o.loss.gain_conf = gold_num(g->j, "gains.conf", 1);
 	o.loss.iou_t = gold_num(g->j, "iou_threshold", 0);
 	o.parts = strncmp(mode, "accum", 5) ? 1 : (int)gold_num(g->j, "parts", 1);
-	o.accum = !strcmp(mode, "accum-mean") ? ACCUM_MEAN : !strcmp(mode, "accum-sum") ? ACCUM_SUM :
-	    ACCUM_GLOBAL;
+	o.accum = !strcmp(mode, "accum-mean") ? ACCUM_MEAN : !strcmp(mode, "accum-sum") ?
+	    ACCUM_SUM : ACCUM_GLOBAL;
 	o.decay = gold_num(g->j, "weight_decay", 0);
 	o.bucket = 5000;
 	return o;
@@ -86,16 +88,18 @@ check_step(struct gold *g, int step, const struct step_result *r, struct err *e)
 {
 	const struct st_tensor *loss = st_find(g->st, "loss"), *norm = st_find(g->st, "grad_norm");
 	const struct st_tensor *tol = st_find(g->st, "tolerance_f32");
-	double dl = fabs(r->loss / st_get(loss, step) - 1), dn = fabs(r->gnorm / st_get(norm, step) - 1);
+	double dl = fabs(r->loss / st_get(loss, step) - 1),
+	    dn = fabs(r->gnorm / st_get(norm, step) - 1);
 
-	if (!strncmp(gold_str(g->j, "run", ""), "leaky", 5) && step > 8)	/* README: a unit flips */
-		return dl <= .1 ? 0 : err_set(e, "step %d: loss %.9g, want %.9g within 10 %%", step, r->loss,
-		    st_get(loss, step));
+	if (!strncmp(gold_str(g->j, "run", ""), "leaky", 5) && step > 8) /* README: a unit flips */
+		return dl <= .1 ? 0 : err_set(e, "step %d: loss %.9g, want %.9g within 10 %%", step,
+		    r->loss, st_get(loss, step));
 	if (!(dl <= st_get(tol, step * 3)))
-		return err_set(e, "step %d: loss %.9g, want %.9g: off by %.2g, allowed %.2g", step, r->loss,
-		    st_get(loss, step), dl, st_get(tol, step * 3));
+		return err_set(e, "step %d: loss %.9g, want %.9g: off by %.2g, allowed %.2g", step,
+		    r->loss, st_get(loss, step), dl, st_get(tol, step * 3));
 	if (!(dn <= st_get(tol, step * 3 + 1)))
-		return err_set(e, "step %d: gradient norm %.9g, want %.9g: off by %.2g, allowed %.2g", step,
+		return err_set(e,
+		    "step %d: gradient norm %.9g, want %.9g: off by %.2g, allowed %.2g", step,
 		    r->gnorm, st_get(norm, step), dn, st_get(tol, step * 3 + 1));
 	return 0;
 }
@@ -125,8 +129,8 @@ check_weights(struct gold *g, struct net *net, const struct weights *start, stru
 	if (!strncmp(gold_str(g->j, "run", ""), "leaky", 5))
 		limit = 1;
 	if (!bad && !(sqrt(a / b) <= limit && sqrt(c / d) <= limit))
-		bad = err_set(e, "final weights off by %.2g, statistics by %.2g, allowed %.2g", sqrt(a / b),
-		    sqrt(c / d), limit);
+		bad = err_set(e, "final weights off by %.2g, statistics by %.2g, allowed %.2g",
+		    sqrt(a / b), sqrt(c / d), limit);
 	weights_free(&got);
 	weights_free(&want);
 	free(path);
@@ -140,7 +144,8 @@ steps(struct gold *g, struct trainer *t, const struct data *data, struct err *e)
 	int ranks = t->sync ? t->sync->size : 1, rank = t->sync ? t->sync->rank : 0;
 
 	for (int i = 0; !bad && i < n; i++) {
-		struct batch b = make_batch(data, i, size * rank / ranks, size * (rank + 1) / ranks, size);
+		struct batch b = make_batch(data, i, size * rank / ranks, size * (rank + 1) / ranks,
+		    size);
 		double lr = gold_num(g->j, "lr", .01);
 		struct step_result r;
 
@@ -176,7 +181,8 @@ run(struct gold *g, struct sync *sync, struct err *e)
 	}
 	if (!bad) {
 		trainer_put(t, &w);
-		bad = steps(g, t, &data, e) || ((!sync || sync->rank == 0) && check_weights(g, net, &w, e));
+		bad = steps(g, t, &data, e) || ((!sync || sync->rank == 0) && check_weights(g, net,
+		    &w, e));
 	}
 	trainer_close(t);
 	net_close(net);

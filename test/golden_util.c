@@ -108,7 +108,8 @@ gold_compare(const struct gold *g, const char *name, const float *got, double at
 	if (!t)
 		return err_set(e, "no tensor '%s'", name);
 	for (size_t i = 0; i < t->n; i++) {
-		double want = st_get(t, i), d = fabs(got[i] - want), over = d - (atol + rtol * fabs(want));
+		double want = st_get(t, i), d = fabs(got[i] - want),
+		    over = d - (atol + rtol * fabs(want));
 
 		if (!(over <= 0) && !(over <= by)) {
 			by = over;

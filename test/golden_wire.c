@@ -23,8 +23,9 @@ run_act(struct layer_case *t)
 void
 run_maxpool(struct layer_case *t)
 {
-	struct pool_shape s = { t->n, t->h, t->w, t->c, 0, 0, ipar(t, "size", 2), ipar(t, "stride_y", 1),
-		ipar(t, "stride_x", 1), ipar(t, "padding_before", 0), ipar(t, "padding_before", 0) };
+	struct pool_shape s = { t->n, t->h, t->w, t->c, 0, 0, ipar(t, "size", 2),
+		ipar(t, "stride_y", 1), ipar(t, "stride_x", 1), ipar(t, "padding_before", 0),
+		    ipar(t, "padding_before", 0) };
 	int total = ipar(t, "padding_total", s.size - 1), zero = YAJL_IS_NUMBER(gold_get(t->g->j,
 	    "params.outside"));
 	const struct st_tensor *o = tensor(t, "y");
@@ -38,8 +39,8 @@ run_maxpool(struct layer_case *t)
 	if (zero) {			/* case padding_before is 0: rows and columns come after */
 		big = fresh(t, (size_t)t->n * more * each);
 		for (int i = 0; i < t->n * t->h; i++)
-			t->d->ops->copy(t->d, big + (size_t)(i / t->h * more + i % t->h) * each, x + i * row,
-			    row * sizeof *x);
+			t->d->ops->copy(t->d, big + (size_t)(i / t->h * more + i % t->h) * each,
+			    x + i * row, row * sizeof *x);
 		s.h = more;
 		s.w = wide;
 	}
@@ -64,13 +65,14 @@ void
 run_upsample(struct layer_case *t)
 {
 	int s = ipar(t, "stride", 2);
-	float f = (float)par(t, "scale", 1), *y = fresh(t, tensor(t, "y")->n), *dx = fresh(t, tensor(t,
-	    "x")->n);
+	float f = (float)par(t, "scale", 1), *y = fresh(t, tensor(t, "y")->n),
+	    *dx = fresh(t, tensor(t, "x")->n);
 
 	t->d->layer->upsample(t->d, t->n, t->h, t->w, t->c, s, f, input(t, "x"), y);
 	check(t, "y", y);
 	for (int add = 1; add >= 0; add--) {
-		t->d->layer->upsample_back(t->d, t->n, t->h, t->w, t->c, s, f, input(t, "dy"), dx, add);
+		t->d->layer->upsample_back(t->d, t->n, t->h, t->w, t->c, s, f, input(t, "dy"), dx,
+		    add);
 		check(t, "dx", dx);
 	}
 }
@@ -78,7 +80,8 @@ run_upsample(struct layer_case *t)
 void
 run_route(struct layer_case *t)
 {
-	int groups = ipar(t, "groups", 1), id = ipar(t, "group_id", 0), rows = t->n * t->h * t->w, to = 0;
+	int groups = ipar(t, "groups", 1), id = ipar(t, "group_id", 0), rows = t->n * t->h * t->w,
+	    to = 0;
 	yajl_val order = gold_get(t->g->j, "params.order");
 	int yc = (int)tensor(t, "y")->dim[1];
 	float *y = fresh(t, tensor(t, "y")->n), *dy = input(t, "dy"), *dx[8] = { NULL };
@@ -114,8 +117,8 @@ run_shortcut(struct layer_case *t)
 		snprintf(name, sizeof name, "from%d", k);
 		if (!(f = st_find(t->g->st, name)))
 			break;
-		t->d->layer->slice(t->d, rows, c < (int)f->dim[1] ? c : (int)f->dim[1], input(t, name),
-		    (int)f->dim[1], 0, y, c, 0, 1);
+		t->d->layer->slice(t->d, rows, c < (int)f->dim[1] ? c : (int)f->dim[1],
+		    input(t, name), (int)f->dim[1], 0, y, c, 0, 1);
 	}
 	t->d->layer->activate(t->d, (int)x->n, act_of(t), y, z);
 	check(t, "y", z);
@@ -128,8 +131,8 @@ run_shortcut(struct layer_case *t)
 		if (!(f = st_find(t->g->st, name)))
 			break;
 		df = fresh(t, f->n);
-		t->d->layer->slice(t->d, rows, c < (int)f->dim[1] ? c : (int)f->dim[1], dy, c, 0, df,
-		    (int)f->dim[1], 0, 1);
+		t->d->layer->slice(t->d, rows, c < (int)f->dim[1] ? c : (int)f->dim[1], dy, c, 0,
+		    df, (int)f->dim[1], 0, 1);
 		snprintf(name, sizeof name, "dfrom%d", k);
 		check(t, name, df);
 	}
@@ -187,7 +190,8 @@ run_reorg(struct layer_case *t)
 void
 run_avgpool(struct layer_case *t)
 {
-	float *y = fresh(t, tensor(t, "y")->n), *dx = fresh(t, tensor(t, "x")->n), *dy = input(t, "dy");
+	float *y = fresh(t, tensor(t, "y")->n), *dx = fresh(t, tensor(t, "x")->n),
+	    *dy = input(t, "dy");
 
 	t->d->layer->avgpool(t->d, t->n, t->h * t->w, t->c, input(t, "x"), y);
 	check(t, "y", y);
@@ -225,7 +229,8 @@ run_dropout(struct layer_case *t)
 	for (int i = 0; i < n; i++) {
 		kept += hy[i] != 0;
 		if ((hy[i] != 0) != (hd[i] != 0) || (hy[i] != 0 && hy[i] != hx[i] / (1 - p)))
-			t->bad += !t->bad && err_set(t->e, "dropout[%d]: %g from %g", i, hy[i], hx[i]);
+			t->bad += !t->bad && err_set(t->e, "dropout[%d]: %g from %g", i, hy[i],
+			    hx[i]);
 	}
 	if (kept < n * (1 - p) * .7f || kept > n * (1 - p) * 1.3f)
 		t->bad += !t->bad && err_set(t->e, "dropout kept %d of %d at p = %g", kept, n, p);

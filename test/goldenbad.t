@@ -20,7 +20,11 @@ for c in layers/conv-06-3x3s1p1 layers/maxpool-01-2s2-even-int nets/res1x1 optim
 			seek F, $at, 0; read F, $b, 1; seek F, $at, 0; print F chr(ord($b) ^ 0x02);
 		}' "$f"
 	test/golden "$t/d" >"$t/out" 2>&1; after=$?
-	if [ $before = 0 ] && [ $after = 1 ]; then echo "ok $n - $c: passes as it is, fails when changed"
-	else echo "not ok $n - $c: status $before as it is, $after changed"; sed 's/^/# /' "$t/out" | tail -n 3; fi
+	if [ $before = 0 ] && [ $after = 1 ]; then
+		echo "ok $n - $c: passes as it is, fails when changed"
+	else
+		echo "not ok $n - $c: status $before as it is, $after changed"
+		sed 's/^/# /' "$t/out" | tail -n 3
+	fi
 done
 echo "1..$n"

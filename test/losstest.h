@@ -84,9 +84,10 @@ static struct def_yolo
 lt_dark(void)
 {
 	struct def_yolo y = { .max = 90, .ignore_thresh = .4f, .truth_thresh = 1, .scale_x_y = 1,
-		.iou_normalizer = .75f, .obj_normalizer = 1, .cls_normalizer = 1, .delta_normalizer = 1,
-		.max_delta = FLT_MAX, .iou_thresh = 1, .show_details = 1, .thresh = .3f, .coord_scale = 1,
-		.object_scale = 5, .noobject_scale = 1, .class_scale = 1 };
+		.iou_normalizer = .75f, .obj_normalizer = 1, .cls_normalizer = 1,
+		.delta_normalizer = 1, .max_delta = FLT_MAX, .iou_thresh = 1, .show_details = 1,
+		.thresh = .3f, .coord_scale = 1, .object_scale = 5, .noobject_scale = 1,
+		    .class_scale = 1 };
 
 	return y;
 }

@@ -11,16 +11,21 @@ trap 'rm -rf "$t"' EXIT
 ./yolo-bench ops -c cfg/yolov3-tiny.cfg >"$t/tiny" 2>"$t/err"
 ok $? "yolov3-tiny"
 [ ! -s "$t/err" ]; ok $? "nothing to remark"
-head -n 1 "$t/tiny" | grep -q '^#index	type	filters	size/stride	input	output	params	BFLOPs$'
+head -n 1 "$t/tiny" |
+    grep -q '^#index	type	filters	size/stride	input	output	params	BFLOPs$'
 ok $? "header"
 awk -F '\t' '/^[0-9]/ { p += $7; f += $8; if ($1 != n++) bad = 1 }
 	$1 == "total" { total++; if (p != $7 || $7 != 8858734 || (f - $8) ^ 2 > 1e-12) bad = 1 }
 	END { exit bad || total != 1 || n != 24 }' "$t/tiny"
 ok $? "24 layers in order; total: the sums, 8858734 floats"
-grep -q '^13	convolutional	256	1/1	13x13x1024	13x13x256	263168	0.0886' "$t/tiny"
+grep -q '^13	convolutional	256	1/1	13x13x1024	13x13x256	263168	0.0886' \
+    "$t/tiny"
 ok $? "a convolution"
-grep -q '^20	route	-	from 19,8	26x26x128	26x26x384	0	0$' "$t/tiny"; ok $? "a route"
-./yolo-bench ops -s 608x352 -c cfg/yolov3-tiny.cfg | grep -q '^0	convolutional	16	3/1	608x352x3	'
+grep -q '^20	route	-	from 19,8	26x26x128	26x26x384	0	0$' \
+    "$t/tiny"
+ok $? "a route"
+./yolo-bench ops -s 608x352 -c cfg/yolov3-tiny.cfg |
+    grep -q '^0	convolutional	16	3/1	608x352x3	'
 ok $? "another size"
 ./yolo-bench ops -s 400 -c cfg/yolov3-tiny.cfg >"$t/out" 2>"$t/err"
 [ $? = 1 ] && [ ! -s "$t/out" ] && grep -q 'width=400 is not a multiple of 32' "$t/err"

@@ -8,7 +8,9 @@ trap 'rm -rf "$t"' EXIT
 n=0
 ok() {		# ok WHAT STATUS: 0 is good
 	n=$((n + 1))
-	if [ "$2" = 0 ]; then echo "ok $n - $1"; else echo "not ok $n - $1"; sed 's/^/# /' "$t/err"; fi
+	if [ "$2" = 0 ]; then echo "ok $n - $1"; return; fi
+	echo "not ok $n - $1"
+	sed 's/^/# /' "$t/err"
 }
 status() {	# status WANT COMMAND...: does it end so?
 	want=$1; shift
@@ -19,13 +21,15 @@ data=$shared/datasets
 cd "$data" || exit 1
 
 status 0 "$prep" -o "$t/bccd.shard" bccd; ok "VOC folder" $?
-grep -q 'BloodImage_00338.xml:158: .*zero' "$t/err" && grep -q 'BloodImage_00343.xml:50: .*zero' "$t/err"
+grep -q 'BloodImage_00338.xml:158: .*zero' "$t/err" &&
+    grep -q 'BloodImage_00343.xml:50: .*zero' "$t/err"
 ok "both boxes of no width are named, file and line" $?
 [ "$(grep -c ': object' "$t/err")" = 2 ]; ok "and no other" $?
 status 0 "$prep" -q -j 1 -o "$t/again.shard" bccd && cmp -s "$t/bccd.shard" "$t/again.shard"
 ok "two packs with other threads are equal files" $?
 status 0 "$prep" -C "$t/bccd.shard"; ok "check" $?
-"$prep" -t "$t/bccd.shard" | awk -F '\t' 'NR > 1 { n++; b += $10 } END { exit !(n == 364 && b == 4886) }'
+"$prep" -t "$t/bccd.shard" |
+    awk -F '\t' 'NR > 1 { n++; b += $10 } END { exit !(n == 364 && b == 4886) }'
 ok "the table has 364 records, 4886 boxes" $?
 status 1 "$prep" -m 1 -o "$t/no.shard" bccd && [ ! -e "$t/no.shard" ]; ok "-m 1 refuses two" $?
 status 0 "$prep" -m 2 -o "$t/no.shard" bccd; ok "-m 2 does not" $?
@@ -41,10 +45,12 @@ status 0 "$prep" -q -o "$t/fifo.shard" "$t/fifo" && cmp -s "$t/fifo.shard" "$t/i
 ok "a list from a named pipe" $?
 status 0 "$prep" -q -o "$t/coco.shard" nuclei/instances_train.json:nuclei/images/train; ok "COCO" $?
 for s in list in nul coco; do
-	"$prep" -t "$t/$s.shard" | awk -F '\t' 'NR > 1 { sub(".*/", "", $3); print $3, $5, $9, $10 }' |
+	"$prep" -t "$t/$s.shard" |
+	    awk -F '\t' 'NR > 1 { sub(".*/", "", $3); print $3, $5, $9, $10 }' |
 	    sort >"$t/$s.tab"
 done
-cmp -s "$t/list.tab" "$t/in.tab" && cmp -s "$t/list.tab" "$t/nul.tab" && cmp -s "$t/list.tab" "$t/coco.tab"
+cmp -s "$t/list.tab" "$t/in.tab" && cmp -s "$t/list.tab" "$t/nul.tab" &&
+    cmp -s "$t/list.tab" "$t/coco.tab"
 ok "all four say the same" $?
 
 status 0 "$prep" -q -o "$t/cc.shard" coco-cc/instances_val2017_cc.json:coco-cc/images/val2017
@@ -61,22 +67,26 @@ done
 ok "pictures byte for byte" $bad
 "$prep" -q -o "$t/back.shard" "$t/coco/instances.json"
 cmp -s "$t/back.shard" "$t/cc.shard"; ok "packed again from COCO: the same file" $?
-"$prep" -q -n "$t/voc/names" -o "$t/v.shard" "$t/voc" && "$prep" -q -n "$t/yolo/names" -o "$t/y.shard" \
-    "$t/yolo/list.txt"
+"$prep" -q -n "$t/voc/names" -o "$t/v.shard" "$t/voc" &&
+    "$prep" -q -n "$t/yolo/names" -o "$t/y.shard" "$t/yolo/list.txt"
 a=$("$prep" -t "$t/v.shard" | cut -f 5- | sort | cksum)
 b=$("$prep" -t "$t/y.shard" | cut -f 5- | sort | cksum)
 [ "$a" = "$b" ]; ok "VOC and YOLO agree" $?
 status 1 "$prep" -x "$t/coco" "$t/cc.shard" && grep -q empty "$t/err"; ok "a full folder is kept" $?
 
-status 0 "$prep" -q -Z 2M -o "$t/set.shard" bccd && [ -e "$t/set-00003-of-00004.shard" ]; ok "a set" $?
+status 0 "$prep" -q -Z 2M -o "$t/set.shard" bccd && [ -e "$t/set-00003-of-00004.shard" ]
+ok "a set" $?
 "$prep" -q -o "$t/one.shard" "$t/set-00002-of-00004.shard" && cmp -s "$t/one.shard" "$t/bccd.shard"
 ok "a set packed into one file is that file" $?
-"$prep" -q -o - bccd 2>"$t/err" | "$prep" -q -o "$t/pipe.shard" - && cmp -s "$t/pipe.shard" "$t/bccd.shard"
+"$prep" -q -o - bccd 2>"$t/err" | "$prep" -q -o "$t/pipe.shard" - &&
+    cmp -s "$t/pipe.shard" "$t/bccd.shard"
 ok "through a pipe: the same file" $?
 head -c 3000000 "$t/bccd.shard" >"$t/cut.shard"
 status 1 "$prep" -C "$t/cut.shard" && grep -q 'cut' "$t/err"; ok "a cut shard is refused" $?
-status 1 "$prep" -q -o "$t/no.shard" - <"$t/cut.shard" && [ ! -e "$t/no.shard" ]; ok "a cut pipe too" $?
-status 0 "$prep" -O salvage=1 -o "$t/sal.shard" "$t/cut.shard" && "$prep" -C "$t/sal.shard" >"$t/out"
+status 1 "$prep" -q -o "$t/no.shard" - <"$t/cut.shard" && [ ! -e "$t/no.shard" ]
+ok "a cut pipe too" $?
+status 0 "$prep" -O salvage=1 -o "$t/sal.shard" "$t/cut.shard" &&
+    "$prep" -C "$t/sal.shard" >"$t/out"
 ok "its whole records can be saved" $?
 
 status 1 "$prep" -o "$t/no.shard" "$shared/images/nasty" && [ ! -e "$t/no.shard" ]
@@ -92,7 +102,8 @@ status 0 "$prep" -o "$t/w.shard" "$shared/nasty-labels/coco/16-wrong-size.json" 
 status 0 "$prep" -o "$t/w.shard" "$shared/nasty-labels/coco/21-bbox-corners.json" &&
     grep -q 'corners' "$t/err"; ok "corners for sizes are noted" $?
 status 0 "$prep" -q -s 200 -Q 80 -o "$t/small.shard" bccd &&
-    [ "$("$prep" -t "$t/small.shard" | awk -F '\t' 'NR > 1 { print $5 "x" $6 }' | sort -u)" = 200x150 ]
+    [ "$("$prep" -t "$t/small.shard" | awk -F '\t' 'NR > 1 { print $5 "x" $6 }' | sort -u)" = \
+	200x150 ]
 ok "-s recodes to fit" $?
 
 status 2 "$prep" bccd; ok "no output: usage" $?

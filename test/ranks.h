@@ -131,7 +131,8 @@ run(starter *start, body *b, int n, double deadline, int sig, int ms)
 		nap(ms);
 		kill(pid, sig);
 	}
-	while (len < sizeof o.text - 1 && (got = read(p[0], o.text + len, sizeof o.text - 1 - len)) > 0)
+	while (len < sizeof o.text - 1 &&
+	    (got = read(p[0], o.text + len, sizeof o.text - 1 - len)) > 0)
 		len += (size_t)got;
 	close(p[0]);
 	waitpid(pid, &st, 0);

@@ -21,7 +21,8 @@ is(status("$tool -q -n 60 -s 96 -S 5 -o $dir/a/b"), 0, 'draws, makes folders');
 is(status("$tool -q -n 60 -s 96 -S 5 -o $dir/c"), 0, 'and again');
 is(status("diff -r $dir/a/b $dir/c"), 0, 'one seed, one set');
 is(status("$tool -q -n 40 -s 96 -S 5 -o $dir/d"), 0, 'a smaller set');
-is(slurp("$dir/d/images/000039.jpg"), slurp("$dir/c/images/000039.jpg"), 'is the start of the larger');
+is(slurp("$dir/d/images/000039.jpg"), slurp("$dir/c/images/000039.jpg"),
+    'is the start of the larger');
 is(status("$tool -q -n 60 -s 96 -S 6 -o $dir/e"), 0, 'another seed');
 isnt(slurp("$dir/e/images/000000.jpg"), slurp("$dir/c/images/000000.jpg"), 'is another set');
 

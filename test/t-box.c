@@ -108,7 +108,8 @@ against_definition(void)
 		m.iou_thresh = .3;
 		m.max_det = c % 4 < 2 ? 0 : 17;
 		n = nms_run(&m, box, score, NULL, N, CLASSES, &got);
-		ok(n > 10 && equal(got, n, want, define(&m, want)), "greedy suppression is its definition");
+		ok(n > 10 && equal(got, n, want, define(&m, want)),
+		    "greedy suppression is its definition");
 		free(got);
 	}
 }
@@ -118,8 +119,8 @@ static void
 limits(void)
 {
 	static const char *const names[] = { "greedy", "agnostic", "agnostic-best", "best", "diou",
-		"diou-darknet", "merge", "merge-all", "merge-partner", "and", "soft-gauss", "soft-linear",
-		"soft-fixed", "objectness" };
+		"diou-darknet", "merge", "merge-all", "merge-partner", "and", "soft-gauss",
+		"soft-linear", "soft-fixed", "objectness" };
 	float obj[N];
 	struct err e;
 
@@ -139,9 +140,9 @@ limits(void)
 		m.max_det = 13;
 		ns = nms_run(&m, box, score, k == 13 ? obj : NULL, N, CLASSES, &some);
 		for (int i = 1; i < na; i++)
-			order &= all[i - 1].score > all[i].score || (all[i - 1].score == all[i].score &&
-			    (all[i - 1].index < all[i].index || (all[i - 1].index == all[i].index &&
-			    all[i - 1].cls < all[i].cls)));
+			order &= all[i - 1].score > all[i].score ||
+			    (all[i - 1].score == all[i].score && (all[i - 1].index < all[i].index ||
+			    (all[i - 1].index == all[i].index && all[i - 1].cls < all[i].cls)));
 		ok(na > 13 && ns == 13 && equal(some, ns, all, 13), names[k]);
 		ok(order, "results are in order");
 		free(all);
@@ -176,7 +177,8 @@ bad_numbers(void)
 		}
 		nw = nms_decoded(&m, copy, N, CLASSES, &want, NULL);
 		ng = nms_decoded(&m, row, N, CLASSES, &got, &dropped);
-		ok(equal(got, ng, want, nw) && dropped == hit, "rows that are not finite are dropped, counted");
+		ok(equal(got, ng, want, nw) && dropped == hit,
+		    "rows that are not finite are dropped, counted");
 		for (int i = 0; i < N; i += 7)
 			for (int c = 0; c < CLASSES + 5; c++)
 				row[i * (CLASSES + 5) + c] = c < 4 ? 20 : .5f;
@@ -189,7 +191,8 @@ bad_numbers(void)
 	box[40 * 4] = NAN;
 	ng = nms_run(&m, box, score, NULL, N, CLASSES, &got);
 	for (int i = 0; i < ng; i++)
-		ok(got[i].index != 40 && isfinite(got[i].score), "nothing that is not finite comes out");
+		ok(got[i].index != 40 && isfinite(got[i].score),
+		    "nothing that is not finite comes out");
 	free(got);
 	ok(nms_run(&m, box, score, NULL, 0, CLASSES, &got) == 0 && got, "no boxes");
 	free(got);
@@ -201,11 +204,13 @@ static void
 mapping(void)
 {
 	struct fit f = { .sx = .5, .sy = .5, .dx = 0, .dy = 52 };	/* 832 x 624 in 416 x 416 */
-	struct det d = { .x = 10, .y = 62, .w = 100, .h = 50 }, e = { .x = -5, .y = 40, .w = 500, .h = 400 };
+	struct det d = { .x = 10, .y = 62, .w = 100, .h = 50 }, e = { .x = -5, .y = 40, .w = 500,
+	    .h = 400 };
 
 	ok(det_map(&d, &f, 832, 624, 1) && d.x == 20 && d.y == 20 && d.w == 200 && d.h == 100,
 	    "back to the picture");
-	ok(det_map(&e, &f, 832, 624, 1) && e.x == 0 && e.y == 0 && e.w == 832 && e.h == 624, "clipped");
+	ok(det_map(&e, &f, 832, 624, 1) && e.x == 0 && e.y == 0 && e.w == 832 && e.h == 624,
+	    "clipped");
 	e.x = -30;
 	e.w = 20;
 	ok(!det_map(&e, &f, 832, 624, 1), "outside: nothing is left");

@@ -73,8 +73,9 @@ noted(const char *from, const char *to, const char *want)
 	free(text);
 }
 
+/* How lines, keys and sections are written. */
 static void
-mistakes(void)
+wrong_words(void)
 {
 	refused("[net]\n", "batch=1\n[net]\n", "a.cfg:1: 'batch=1' stands before any section");
 	refused("[net]\n", "[convolutional]\n", "a.cfg:1: a cfg begins with [net]");
@@ -97,6 +98,12 @@ mistakes(void)
 	refused("[convolutional]", "[softmax]", "a.cfg:7: [softmax] belongs to classifiers");
 	refused("[convolutional]", "[net]", "a.cfg:7: a second [net]");
 	refused("[convolutional]", "[]", "a.cfg:7: unknown section []");
+}
+
+/* Values, alone and with each other. */
+static void
+wrong_values(void)
+{
 	refused("filters=27", "filters=30",
 	    "a.cfg:8: filters=30 before [yolo]: want filters=27, 3 anchors x "
 	    "(4 classes + 5)");
@@ -325,7 +332,8 @@ sizes(void)
 int
 main(void)
 {
-	mistakes();
+	wrong_words();
+	wrong_values();
 	structures();
 	oddities();
 	spellings();

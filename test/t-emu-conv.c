@@ -2,7 +2,7 @@
 #include "test/emutest.h"
 
 struct conv_case { const char *name; struct conv_shape s; };
-static const struct conv_case cases[] = {	/* n h w c, oh ow to fill in, k size sy sx pad dil g */
+static const struct conv_case cases[] = { /* n h w c, oh ow to fill in, k size sy sx pad dil g */
 	{ "1x1", { 2, 5, 6, 8, 0, 0, 12, 1, 1, 1, 0, 1, 1 } },
 	{ "1x1 stride 2", { 2, 5, 6, 8, 0, 0, 12, 1, 2, 2, 0, 1, 1 } },
 	{ "3x3", { 2, 9, 7, 5, 0, 0, 6, 3, 1, 1, 1, 1, 1 } },
@@ -79,7 +79,8 @@ moments(struct run *r, const void *arg)
 {
 	const struct bn_case *b = (const struct bn_case *)arg;
 	float *y = data(r, b->rows * b->c), *mean = room(r, b->c), *m2 = room(r, b->c);
-	float *part = data(r, 3 * (2 * b->c + 1)), *out = room(r, 2 * b->c + 1), count[3] = { 4, 0, 12 };
+	float *part = data(r, 3 * (2 * b->c + 1)), *out = room(r, 2 * b->c + 1),
+	    count[3] = { 4, 0, 12 };
 	void *ws = hold(r, r->d->bn->workspace(r->d, b->rows, b->c));
 
 	r->d->bn->moments(r->d, y, b->rows, b->c, mean, m2, ws);
@@ -114,7 +115,8 @@ batchnorm(struct run *r, const void *arg)
 	const struct bn_case *b = (const struct bn_case *)arg;
 	int n = b->rows * b->c, c = b->c;
 	float *y = data(r, n), *mean = room(r, c), *m2 = room(r, c), *gamma = data(r, c);
-	float *beta = data(r, c), *z = room(r, n), *dz = data(r, n), *dg = room(r, c), *db = room(r, c);
+	float *beta = data(r, c), *z = room(r, n), *dz = data(r, n), *dg = room(r, c),
+	    *db = room(r, c);
 	float *rm = data(r, c), *rv = data(r, c), *w = data(r, 5 * c), *var = m2, *fb = room(r, c);
 	void *ws = hold(r, r->d->bn->workspace(r->d, b->rows, c));
 	const struct bn_ops *o = r->d->bn;

@@ -52,7 +52,8 @@ reorg(struct run *r, const void *arg)
 		if (m->flag > 1)
 			r->d->layer->reorg3d_back(r->d, m->n, m->h, m->w, m->c, m->s, y, dx, add);
 		else
-			r->d->layer->reorg_back(r->d, m->n, m->h, m->w, m->c, m->s, m->flag, y, dx, add);
+			r->d->layer->reorg_back(r->d, m->n, m->h, m->w, m->c, m->s, m->flag, y, dx,
+			    add);
 		take(r, dx, n);
 	}
 	if (!same(dx, x, n))		/* there and back is where it was */
@@ -89,7 +90,8 @@ products(struct run *r, const void *arg)
 {
 	const struct map *m = (const struct map *)arg;
 	int hw = m->h * m->w, n = m->n * hw * m->c, nx = m->flag ? m->n * hw : m->n * m->c;
-	float *x = data(r, nx), *f = data(r, n), *y = room(r, n), *dy = data(r, n), *dx = data(r, nx);
+	float *x = data(r, nx), *f = data(r, n), *y = room(r, n), *dy = data(r, n),
+	    *dx = data(r, nx);
 	float *df = data(r, n), *z = data(r, n);
 	const struct layer_ops *o = r->d->layer;
 

@@ -153,7 +153,8 @@ bad_numbers(void)
 				start.g[j] = 3e38f;	/* large, but finite */
 			ok(isfinite(norm(&optim_cpu, start.g, MAXN)), "3e38 is finite", MAXN, 0);
 			start.g[where[k]] = bad[i];
-			ok(!isfinite(norm(&optim_cpu, start.g, MAXN)), "a bad number is seen", where[k], 0);
+			ok(!isfinite(norm(&optim_cpu, start.g, MAXN)), "a bad number is seen",
+			    where[k], 0);
 		}
 }
 

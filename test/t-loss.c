@@ -226,7 +226,8 @@ region_cell(const struct loss *s, const struct truth *t, const float *z, int c, 
 	int a = c % A, col = c / A % W, row = c / A / W;
 	double aw = lt_cells[2 * a] / W, ah = lt_cells[2 * a + 1] / H, sum = 0, f = 2 - t->w * t->h;
 	double b[4] = { t->x, t->y, t->w, t->h };
-	double p[4] = { (col + sg(z[0])) / W, (row + sg(z[1])) / H, exp(z[2]) * aw, exp(z[3]) * ah };
+	double p[4] = { (col + sg(z[0])) / W, (row + sg(z[1])) / H, exp(z[2]) * aw,
+	    exp(z[3]) * ah };
 
 	memset(d, 0, LEN * sizeof *d);
 	d[4] = iou(p, b) > (double)y->thresh ? 0 : -sg(z[4]);

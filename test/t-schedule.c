@@ -47,18 +47,20 @@ rates(void)
 	ok(inside && differ > 990, "random: in range, by seed and step only");
 }
 
-/* A batch that does not divide the epoch: the stairs stand where the sample of the next epoch is. */
+/* A batch that does not divide the epoch: the stairs stand where the sample of the next epoch
+ * is. */
 static void
 stairs(void)
 {
-	struct cosine c = { .lr0 = 1, .lrf = 0, .momentum = .9, .decay = 0, .epochs = 10, .warmup = 0,
-		.samples = 10007, .batch = 16, .nominal = 64 };
+	struct cosine c = { .lr0 = 1, .lrf = 0, .momentum = .9, .decay = 0, .epochs = 10,
+		.warmup = 0, .samples = 10007, .batch = 16, .nominal = 64 };
 	int good = 1;
 
 	for (long it = 501; it < 6000; it++) {
 		long e = it * 16 / 10007;
 
-		good &= fabs(schedule_cosine(&c, it).lr - (1 + cos(M_PI * (double)e / 10)) / 2) < 1e-12;
+		good &= fabs(schedule_cosine(&c, it).lr -
+		    (1 + cos(M_PI * (double)e / 10)) / 2) < 1e-12;
 	}
 	ok(good, "cosine by epochs of samples");
 	c.batch = 128;
@@ -106,11 +108,14 @@ groups(void)
 	struct err e;
 	const unsigned char *g;
 
-	ok(!optim_plan(&cfg, &par, &o, &e) && o.units == 6 && o.nclass == 3, "plan of three layers");
+	ok(!optim_plan(&cfg, &par, &o, &e) && o.units == 6 && o.nclass == 3,
+	    "plan of three layers");
 	g = o.group;
-	ok(g[0] == g[1] && g[2] != g[0] && g[3] != g[2] && g[4] != g[5] && g[4] != g[0], "its groups");
+	ok(g[0] == g[1] && g[2] != g[0] && g[3] != g[2] && g[4] != g[5] && g[4] != g[0],
+	    "its groups");
 	optim_rates(&o, 5, &w, 0, &r);
-	ok(r.lr[g[0]] == .5f && r.lr[g[2]] == 1 && r.lr[g[4]] == .25f && r.lr[g[5]] == .5f, "rates");
+	ok(r.lr[g[0]] == .5f && r.lr[g[2]] == 1 && r.lr[g[4]] == .25f && r.lr[g[5]] == .5f,
+	    "rates");
 	ok(r.lr[g[3]] == 0 && r.decay[g[3]] == 0, "dont_update: frozen until 5");
 	ok(r.decay[g[0]] == .125f && r.decay[g[4]] == 0 && r.decay[g[5]] == 0, "kernels decay");
 	optim_rates(&o, 6, &w, 1, &r);
@@ -140,7 +145,8 @@ too_many(void)
 		l[i].line = i + 1;
 		p[i] = (struct param){ .layer = i, .off = (size_t)i * OPTIM_UNIT, .n = 64 };
 	}
-	ok(optim_plan(&cfg, &par, &o, &e) < 0 && !strncmp(e.msg, "x.cfg:41: ", 10), "too many classes");
+	ok(optim_plan(&cfg, &par, &o, &e) < 0 && !strncmp(e.msg, "x.cfg:41: ", 10),
+	    "too many classes");
 }
 
 int

@@ -195,14 +195,16 @@ test_one(void)
 	int status = 7;
 
 	ok(sync_fork(&w, 1, &status) == 0 && (s = sync_open(&w, &dev, &e)) && s->size == 1 &&
-	    !s->ops->sum(s, &f, 1) && !s->ops->sum_host(s, &d, 1) && !s->ops->barrier(s) && f == 3 &&
-	    d == 2 && status == 7, &o, "alone", 1);
+	    !s->ops->sum(s, &f, 1) && !s->ops->sum_host(s, &d, 1) && !s->ops->barrier(s) &&
+	    f == 3 && d == 2 && status == 7, &o, "alone", 1);
 	sync_close(s);
 	w.size = 2;
 	w.transport = "nccl";
-	ok(!sync_open(&w, &dev, &e) && strstr(e.msg, "device host has none"), &o, "no nccl here", 2);
+	ok(!sync_open(&w, &dev, &e) && strstr(e.msg, "device host has none"), &o, "no nccl here",
+	    2);
 	w.transport = "pigeon";
-	ok(!sync_open(&w, &dev, &e) && strstr(e.msg, "want shm or nccl"), &o, "unknown transport", 2);
+	ok(!sync_open(&w, &dev, &e) && strstr(e.msg, "want shm or nccl"), &o, "unknown transport",
+	    2);
 }
 
 int

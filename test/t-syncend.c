@@ -1,4 +1,5 @@
-/* t-syncend.c -- ranks that disagree, die, stall or are told to end: one line, no one left behind. */
+/* t-syncend.c -- ranks that disagree, die, stall or are told to end: one line, no one left
+ * behind. */
 #include "test/ranks.h"
 
 static volatile sig_atomic_t stopped;
@@ -136,15 +137,21 @@ plain(struct sync *s)
 static void
 test_ends(void)
 {
-	static const struct { const char *what; body *b; int n; double deadline; int status; double secs;
+	static const struct { const char *what; body *b; int n; double deadline; int status;
+	    double secs;
 		const char *says; } t[] = {
-		{ "unequal lengths", unequal, 3, 5, 1, 5, "sum of 100 numbers on rank 0, sum of 99 on rank 1" },
+		{ "unequal lengths", unequal, 3, 5, 1, 5,
+		    "sum of 100 numbers on rank 0, sum of 99 on rank 1" },
 		{ "different operations", other_op, 2, 5, 1, 5, "ranks disagree" },
 		{ "a rank killed", killed, 3, 0, 1, 5, "t-sync: rank 1 died: signal 9" },
-		{ "a rank killed, the others deaf", killed_far, 4, 0, 1, 5, "t-sync: rank 1 died: signal 9" },
-		{ "a rank that leaves", quits, 2, 0, 1, 5, "rank 1 has ended: rank 0 waits for it in sum 2" },
-		{ "a rank with a status", gives_up, 3, 0, 3, 5, "t-sync: rank 1 ended with status 3" },
-		{ "a rank that says why", says_why, 3, 0, 1, 5, "t-sync: rank 1: the disk is full" },
+		{ "a rank killed, the others deaf", killed_far, 4, 0, 1, 5,
+		    "t-sync: rank 1 died: signal 9" },
+		{ "a rank that leaves", quits, 2, 0, 1, 5,
+		    "rank 1 has ended: rank 0 waits for it in sum 2" },
+		{ "a rank with a status", gives_up, 3, 0, 3, 5,
+		    "t-sync: rank 1 ended with status 3" },
+		{ "a rank that says why", says_why, 3, 0, 1, 5,
+		    "t-sync: rank 1: the disk is full" },
 		{ "a rank that sleeps", sleeps, 4, 1, 1, 6, "rank 3 stalled for 1 s: rank " },
 	};
 
@@ -163,9 +170,11 @@ test_signals(void)
 
 	ok(o.status == 0 && !o.lines, &o, "long work that shows life", 3);
 	o = run(start_ranks, trains, 4, 0, SIGTERM, 500);
-	ok(o.status == 143 && !o.lines && o.secs < 5, &o, "SIGTERM to the parent: step, then 143", 4);
+	ok(o.status == 143 && !o.lines && o.secs < 5, &o, "SIGTERM to the parent: step, then 143",
+	    4);
 	o = run(start_ranks, trains, 2, 0, SIGINT, 500);
-	ok(o.status == 130 && !o.lines && o.secs < 5, &o, "SIGINT to the parent: step, then 130", 2);
+	ok(o.status == 130 && !o.lines && o.secs < 5, &o, "SIGINT to the parent: step, then 130",
+	    2);
 	o = run(start_ranks, plain, 3, 0, SIGTERM, 500);
 	ok(o.status == 143 && !o.lines && o.secs < 5, &o, "SIGTERM without a handler", 3);
 	o = run(start_ranks, trains, 3, 0, SIGKILL, 500);
@@ -182,15 +191,17 @@ test_launched(void)
 	struct err e = { "" };
 	int r;
 
-	ok(o.status == 1 && o.secs < 5 && o.lines == 1 && strstr(o.text, "rank 1 has ended: rank "), &o,
-	    "started one by one: a rank killed", 3);
+	ok(o.status == 1 && o.secs < 5 && o.lines == 1 && strstr(o.text, "rank 1 has ended: rank "),
+	    &o, "started one by one: a rank killed", 3);
 	setenv("RANK", "1", 1);
 	setenv("WORLD_SIZE", "16", 1);
 	setenv("LOCAL_WORLD_SIZE", "8", 1);
 	r = world_find(&w, &e);
-	ok(r < 0 && strstr(e.msg, "torchrun started 16 ranks on several hosts"), &o, "several hosts", 16);
+	ok(r < 0 && strstr(e.msg, "torchrun started 16 ranks on several hosts"), &o,
+	    "several hosts", 16);
 	setenv("RANK", "16", 1);
-	ok(world_find(&w, &e) < 0 && strstr(e.msg, "RANK=16 is no rank"), &o, "a rank out of range", 16);
+	ok(world_find(&w, &e) < 0 && strstr(e.msg, "RANK=16 is no rank"), &o, "a rank out of range",
+	    16);
 	setenv("WORLD_SIZE", "1", 1);
 	ok(world_find(&w, &e) == 0 && w.size == 1, &o, "a world of one", 1);
 	setenv("LOCAL_WORLD_SIZE", "2", 1);

@@ -37,7 +37,8 @@ results(int threads, const struct conv_shape *s, size_t *len)
 	int rows = s->n * s->oh * s->ow;
 	size_t nx = (size_t)s->n * s->h * s->w * s->c, ny = (size_t)rows * s->k;
 	size_t nw = (size_t)s->size * s->size * (s->c / s->groups) * s->k, k = s->k;
-	float *x = random_floats(d, nx, 1), *w = random_floats(d, nw, 2), *dy = random_floats(d, ny, 3);
+	float *x = random_floats(d, nx, 1), *w = random_floats(d, nw, 2), *dy = random_floats(d, ny,
+	    3);
 	float *out = random_floats(d, ny + nx + nw + 4 * k, 4), *sums = out + ny + nx + nw;
 	void *ws = d->ops->alloc(d, d->conv->workspace(d, s, 1));
 
@@ -45,8 +46,8 @@ results(int threads, const struct conv_shape *s, size_t *len)
 	d->conv->dgrad(d, s, dy, w, out + ny, 0, ws);
 	d->conv->wgrad(d, s, x, dy, out + ny + nx, ws);
 	d->bn->moments(d, out, rows, s->k, sums, sums + k, ws);
-	d->bn->back_sums(d, out, dy, rows, s->k, sums, sums + k, (float)rows, w, w, ACT_LEAKY, sums + 2 * k,
-	    sums + 3 * k, ws);
+	d->bn->back_sums(d, out, dy, rows, s->k, sums, sums + k, (float)rows, w, w, ACT_LEAKY,
+	    sums + 2 * k, sums + 3 * k, ws);
 	*len = ny + nx + nw + 4 * k;
 	d->ops->free(d, ws);
 	d->ops->free(d, x);
@@ -73,8 +74,9 @@ main(void)
 			good &= !memcmp(r[0], r[j], len * sizeof **r);
 		for (int j = 0; j < DEVS; j++)
 			free(r[j]);
-		printf("%sok %d - %dx%d %d to %d, groups %d: 1, 2, 5 threads\n", good ? "" : "not ", i + 1,
-		    shapes[i].size, shapes[i].size, shapes[i].c, shapes[i].k, shapes[i].groups);
+		printf("%sok %d - %dx%d %d to %d, groups %d: 1, 2, 5 threads\n", good ? "" : "not ",
+		    i + 1, shapes[i].size, shapes[i].size, shapes[i].c, shapes[i].k,
+		    shapes[i].groups);
 		bad += !good;
 	}
 	printf("1..%d\n", n);

@@ -352,7 +352,8 @@ static void
 sweep(void)
 {
 	static const char *const files[] = { "1.weights", "2.weights", "1.safetensors",
-		"2.safetensors", "order.weights", "part.conv.2", "more.weights", "bad.safetensors" };
+		"2.safetensors", "order.weights", "part.conv.2", "more.weights",
+		    "bad.safetensors" };
 
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		char *path = in_dir(files[i]);

@@ -5,21 +5,26 @@ trap 'rm -rf "$t"' EXIT
 n=0
 ok() {		# ok STATUS NAME
 	n=$((n + 1))
-	if [ "$1" = 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; sed 's/^/# /' "$t/err" 2>/dev/null | tail -n 5; fi
+	if [ "$1" = 0 ]; then echo "ok $n - $2"; return; fi
+	echo "not ok $n - $2"
+	sed 's/^/# /' "$t/err" 2>/dev/null | tail -n 5
 }
 has() { grep -q -- "$1" "$t/err"; }	# has PATTERN: is it on stderr?
 train() { ./yolo-train -q -c test/small.cfg -O threads=1 -v "$t/val.shard" "$@" 2>"$t/err"; }
 
-tools/yolo-synth -q -n 37 -s 96 -S 3 -o "$t/set" && tools/yolo-synth -q -n 12 -s 96 -S 4 -o "$t/valset" &&
+tools/yolo-synth -q -n 37 -s 96 -S 3 -o "$t/set" &&
+    tools/yolo-synth -q -n 12 -s 96 -S 4 -o "$t/valset" &&
 ./yolo-prep -q -n "$t/set/names" -o "$t/train.shard" "$t/set/images" &&
 ./yolo-prep -q -n "$t/set/names" -o "$t/val.shard" "$t/valset/images"
 ok $? 'a small set, drawn and packed'
 
 # Run until the log has shown step $3, then kill the whole group at once.
 killed_run() {	# killed_run DIR RANKS STEP JOBS
-	setsid sh -c 'echo $$; exec "$@"' x ./yolo-train -q -c test/small.cfg -O threads=1 -O steps=40 \
+	setsid sh -c 'echo $$; exec "$@"' x \
+	    ./yolo-train -q -c test/small.cfg -O threads=1 -O steps=40 \
 	    -O save=5 -g "$2" -j "$4" -d cpu -v "$t/val.shard" -o "$1" "$t/train.shard" 2>"$t/err" |
-	    { read -r pid; while read -r step rest; do [ "$step" = "$3" ] && kill -9 -"$pid"; done; }
+	    { read -r pid
+	    while read -r step rest; do [ "$step" = "$3" ] && kill -9 -"$pid"; done; }
 }
 untimed() { cut -f 1-10 "$1"; }		# img_s, wait_ms and mem_mb are of the machine
 
@@ -46,9 +51,11 @@ for g in 1 2; do
 	done
 done
 
-./yolo-detect -q -O eval=1 -O threads=1 -c "$t/whole1/run.cfg" -w "$t/whole1/best.weights" "$t/val.shard" >"$t/det" 2>"$t/err" &&
+./yolo-detect -q -O eval=1 -O threads=1 -c "$t/whole1/run.cfg" -w "$t/whole1/best.weights" \
+    "$t/val.shard" >"$t/det" 2>"$t/err" &&
 ./yolo-eval -q -m coco -t "$t/val.shard" "$t/det" >"$t/metrics" 2>"$t/err"
-want=$(awk -F '\t' '!/^#/ { if ($3 > best || NR == 2) { best = $3 } } END { printf "%.9g", best }' "$t/whole1/val.tsv")
+want=$(awk -F '\t' '!/^#/ { if ($3 > best || NR == 2) { best = $3 } } END { printf "%.9g", best }' \
+    "$t/whole1/val.tsv")
 got=$(awk -F '\t' '$2 == "-" && $3 == "AP" { printf "%.9g", $4 }' "$t/metrics")
 [ "$want" = "$got" ]; ok $? "val.tsv's AP is that of yolo-detect | yolo-eval ($want, $got)"
 
@@ -68,7 +75,8 @@ head -c 5000 "$t/train.shard" >"$t/cut.shard"
 train -o "$t/z" "$t/cut.shard" >/dev/null; [ $? = 1 ] && has 'cut.shard'
 ok $? 'a cut shard is named'
 [ ! -e "$t/z/last.safetensors" ]; ok $? '... and nothing was written'
-train -O lr=1e30 -O clip=0 -O nan_stop=3 -O warmup=0 -O steps=30 -o "$t/nan" "$t/train.shard" >/dev/null
+train -O lr=1e30 -O clip=0 -O nan_stop=3 -O warmup=0 -O steps=30 -o "$t/nan" "$t/train.shard" \
+    >/dev/null
 [ $? = 1 ] && has 'not finite'; ok $? 'a run that is not finite stops and says so'
 
 ./yolo-train -q -c test/small.cfg -O threads=1 -o "$t/term" "$t/train.shard" >"$t/log" 2>"$t/err" &

@@ -14,17 +14,19 @@ for h in ${*:-test/fuzz/*.c}; do
 	name=$(basename "$h" .c)
 	# the modules a harness needs stand in its line "modules:", else those of the data path
 	mods=$(sed -n 's/.*modules: *\([^*]*\).*/\1/p' "$h")
-	: "${mods:=util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml labelvoc \
-labelcoco cocoparse shard shardcodec shardstream shardwrite}"
+	: "${mods:=util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml \
+labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite}"
 	for m in $mods; do
 		[ -e "$out/$m.o" ] || clang $flags -c "$m.c" -o "$out/$m.o" || exit 1
 	done
-	clang $flags -fsanitize=fuzzer "$h" $(printf "$out/%s.o " $mods) $libs -o "$out/$name" || exit 1
+	clang $flags -fsanitize=fuzzer "$h" $(printf "$out/%s.o " $mods) $libs \
+	    -o "$out/$name" || exit 1
 	mkdir -p "test/fuzz/corpus/$name" "$out/new-$name"
 	"$out/$name" -max_total_time="$time" -timeout=20 -rss_limit_mb=2048 -max_len=65536 \
-	    -artifact_prefix="$PWD/test/fuzz/crash-$name-" "$out/new-$name" "$PWD/test/fuzz/corpus/$name" \
-	    2>"$out/log" || { bad=1; tail -n 40 "$out/log" >&2; }
+	    -artifact_prefix="$PWD/test/fuzz/crash-$name-" "$out/new-$name" \
+	    "$PWD/test/fuzz/corpus/$name" 2>"$out/log" || { bad=1; tail -n 40 "$out/log" >&2; }
 	echo "fuzz: $name: $(grep -c . "$out/log") lines, $(tail -n 1 "$out/log")"
-	[ -z "$FUZZ_KEEP" ] || "$out/$name" -merge=1 "$PWD/test/fuzz/corpus/$name" "$out/new-$name" 2>/dev/null
+	[ -z "$FUZZ_KEEP" ] ||
+	    "$out/$name" -merge=1 "$PWD/test/fuzz/corpus/$name" "$out/new-$name" 2>/dev/null
 done
 exit $bad

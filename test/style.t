@@ -1,0 +1,97 @@
+#!/usr/bin/perl
+# style.t -- the house style that can be counted: lengths of lines, functions and files, three
+# headers, comments that open files, nothing left to do, no path of somebody's machine.
+use strict;
+use warnings;
+
+my @c = (glob('*.c *.cu *.h test/*.c test/*.h test/*.cc test/fuzz/*.c tools/*.c'));
+my @script = (glob('Makefile probe.sh tools/* test/*.t test/*.pl test/fuzz/*.sh .ci/run'));
+my (%text, $n);
+
+sub ok {
+	my ($what, @bad) = @_;
+	print @bad ? 'not ' : '', 'ok ', ++$n, " - $what\n";
+	print "# $_\n" for @bad;
+}
+
+sub width {			# columns, a tab going to the next multiple of 8
+	my ($col) = 0;
+	for my $part (split /(\t)/, $_[0]) {
+		$col = $part eq "\t" ? $col + 8 - $col % 8 : $col + length $part;
+	}
+	return $col;
+}
+
+for my $f (@c, @script) {
+	next if $f =~ /\.[ado]$/ || !-T $f || -d $f;
+	open my $h, '<:encoding(UTF-8)', $f or die "$f: $!";
+	$text{$f} = [<$h>];
+	chomp @{$text{$f}};
+}
+@c = grep { $text{$_} } @c;
+
+sub lines {			# every line for which the test holds, as file:line: what
+	my ($test, @file) = @_;
+	my @bad;
+	for my $f (@file) {
+		my $at = 0;
+		for (@{$text{$f}}) {
+			$at++;
+			my $why = $test->($f, $_);
+			push @bad, "$f:$at: $why" if $why;
+		}
+	}
+	return @bad;
+}
+
+sub long_functions {
+	my ($limit, @bad, $name, $from) = (shift);
+	for my $f (@_) {
+		my $at = 0;
+		($name, $from) = ();
+		for (@{$text{$f}}) {
+			$at++;
+			if (/^(\w+)\(/ && !defined $from) {
+				($name, $from) = ($1, $at);
+			} elsif (/;$/ && !/^\s/ && defined $from && /^[^{}]*$/) {
+				$from = undef;
+			} elsif (/^\}/) {
+				my $long = defined $from ? $at - $from + 1 : 0;
+				push @bad, "$f:$from: $name has $long lines" if $long > $limit;
+				$from = undef;
+			}
+		}
+	}
+	return @bad;
+}
+
+my %max = ('yolo.h' => 1e9);
+ok('files of at most 500 lines', map { "$_: " . @{$text{$_}} }
+    grep { @{$text{$_}} > ($max{$_} || 500) } sort keys %text);
+ok('functions of at most 60 lines', long_functions(60, @c));
+ok('a function this test should find', long_functions(8, 'util.c') ? () : 'none in util.c');
+ok('lines of at most 100 columns', lines(sub {
+	my $w = width($_[1]);
+	return $w > 100 ? "$w columns" : '';
+}, sort keys %text));
+my $type = 'void|int|long|char|float|double|size_t|u?int\d+_t';
+ok('return types on a line of their own', lines(sub {
+	return $_[1] =~ /^((static|inline|const|unsigned|struct \w+|$type)\s+)+\**\w+\([^;]*$/ &&
+	    $_[1] !~ /=|\}$|\\$/ ? $_[1] : '';
+}, grep { !/\.h$|\.cc$/ } @c));
+ok('no spaces at the ends of lines', lines(sub { $_[1] =~ /\s$/ ? 'space' : '' }, sort keys %text));
+ok('files open with their name and what they are', map { "$_: $text{$_}[0]" } grep {
+	my ($base) = m{([^/]+)$};
+	$text{$_}[0] !~ m{^/\* \Q$base\E -- \S};
+} @c);
+ok('three headers', map { "$_ is one too many" } grep { !/^(dev|fn|yolo)\.h$/ } glob('*.h'));
+my $todo = join '|', map { "\\b$_\\b" } 'TO' . 'DO', 'FIX' . 'ME', 'X' . 'XX', 'HA' . 'CK';
+ok('nothing left to do', lines(sub { $_[1] =~ /($todo)/ ? $1 : '' }, sort keys %text));
+my $path = join '|', '/ho' . 'me/', '/wo' . 'rk/', '/ro' . 'ot/', '/Us' . 'ers/';
+ok("no path of somebody's machine", lines(sub { $_[1] =~ m{($path)} ? $1 : '' }, sort keys %text));
+ok('no typedef but of functions', lines(sub {
+	return $_[1] =~ /^\s*typedef\b/ && $_[1] !~ /typedef \w+ \*?\w+\(/ ? $_[1] : '';
+}, @c));
+ok('no comments of //', lines(sub { $_[1] =~ m{^\s*//|[;{}]\s*// } ? $_[1] : '' }, @c));
+print "1..$n\n";
+exit 0;

@@ -1,0 +1,141 @@
+#!/usr/bin/perl
+# who.t -- who may call whom: undefined symbols of every object against the one that defines them.
+#
+# The table is the rule.  A module may call itself, util and what stands in its last column; a file
+# that is in no module, or a call that is in no row, fails.
+use strict;
+use warnings;
+
+my @table = (			# module, its files, the modules it may call
+	['util', 'util opt', ''],
+	['cfg', 'cfglex cfgkeys cfgparse cfgshape', ''],
+	['image', 'image imagehead jpeg stb resize draw', ''],
+	['box', 'box suppress', ''],
+	['safetensors', 'safetensors', ''],
+	['schedule', 'schedule optimplan', ''],
+	['eval', 'evalap evalboot evalcurve evalerr evalmap evalplot evalrows evalrule evalsort evaltide',
+	    ''],
+	# Kernels and their host code: dev.h, fn.h and util; never a net, never each other.
+	['conv', 'conv convdirect convgemm winograd', ''],
+	['batchnorm', 'batchnorm', ''],
+	['layers', 'layers heads', ''],
+	['loss', 'loss assign targets lossbase yololoss darkloss regionloss', ''],
+	['optim', 'optim', ''],
+	# A box is clipped to its picture, whose size stands in the picture's header.
+	['labels', 'labels labelcoco labellist labelvoc labelyaml labelyolo cocoparse', 'image'],
+	['shard', 'shard shardcodec shardstream shardwrite', ''],
+	['pack', 'pack packjob unpack', 'labels shard image'],
+	['augment', 'augment warp', 'image box'],
+	['loader', 'loader album', 'shard augment image'],
+	['imageids', 'imageids', ''],
+	['evalset', 'evallist evalname evalother evalread evalscan evalset evaltext evaltruth',
+	    'eval labels shard'],
+	# The one place that knows every device's kernels; all others have a struct dev.
+	['dev', 'dev cpu cuda', 'conv batchnorm layers loss optim sync'],
+	['sync', 'nccl_sync sync_join sync_meet sync_mpi sync_nccl sync_shm sync_world', ''],
+	['weights', 'params weights weights_st checkpoint', 'cfg safetensors'],
+	# Batch-norm over ranks gives up through sync_fail().
+	['net', 'net netplan netforward netbackward', 'cfg weights sync'],
+	['inputs', 'source inputs', 'image shard'],
+	['detect', 'detect', 'cfg net weights box'],
+	['detwrite', 'detwrite', 'detect image imageids'],
+	['recipe', 'recipe', 'cfg loss augment schedule weights'],
+	['trainer', 'trainer', 'cfg net loss schedule sync weights'],
+	['validate', 'validate', 'detect eval evalset inputs net shard sync'],
+	['train', 'trainprep trainrun',
+	    'cfg dev loader loss net recipe safetensors schedule shard sync trainer validate weights'],
+	['bench', 'benchops benchstep', 'cfg dev loader net recipe shard trainer weights'],
+);
+my %library = (			# who may call it
+	dnnl => 'cpu', tj => 'jpeg', stbi => 'stb image resize draw',
+	yajl => 'cocoparse safetensors', XML => 'labelvoc', yaml => 'labelyaml',
+	XXH => 'shard shardcodec shardstream shardwrite', cuda => 'cuda sync_nccl', cublas => 'cuda', nccl => 'sync_nccl', MPI => 'sync_mpi',
+);
+my ($n, %module, %may, %def, %use, %undef) = (0);
+
+sub ok {
+	my ($what, @bad) = @_;
+	print @bad ? 'not ' : '', 'ok ', ++$n, " - $what\n";
+	print "# $_\n" for @bad;
+}
+
+for (@table) {
+	my ($m, $files, $may) = @$_;
+	$module{$_} = $m for split ' ', $files;
+	$may{$m} = { map { $_ => 1 } $m, 'util', split ' ', $may };
+}
+
+# A kernel's object is FILE.cpu.o or FILE.cuda.o, which count as FILE.
+my @objects = grep { !/^yolo-/ } glob('*.o');
+my @programs = glob('yolo-*.o tools/yolo-*.o');
+if (!@objects || system('nm --version >/dev/null 2>&1')) {
+	print '1..0 # SKIP ', @objects ? "no nm\n" : "nothing is built here\n";
+	exit 0;
+}
+for (@objects, @programs) {
+	my ($o) = m{([^/]+?)(?:\.cpu|\.cuda)?\.o$};
+	for (`nm -g $_`) {
+		my ($type, $name) = /(\S) (\S+)$/ or next;
+		next if $name =~ /^__(odr_)?asan|^__ubsan|^main$/;
+		$type =~ /[Uw]/ ? ($use{$o}{$name} = 1) : ($def{$name}{$o} = 1);
+	}
+}
+
+sub calls {			# pairs of files that the rule forbids
+	my ($rule, @bad) = @_;
+	for my $from (sort keys %use) {
+		for my $name (sort keys %{$use{$from}}) {
+			for my $to (sort keys %{$def{$name} || {}}) {
+				push @bad, "$from calls $name of $to" if $rule->($from, $to);
+			}
+		}
+	}
+	return @bad;
+}
+
+sub allowed {
+	my ($from, $to) = @_;
+	return 1 if $from eq $to || !$module{$from} || !$module{$to};
+	return $may{$module{$from}}{$module{$to}};
+}
+
+my %program = map { m{([^/]+)\.o$} => 1 } @programs;
+ok('every file is in the table', map { "$_ is in no module" }
+    grep { !$module{$_} && !$program{$_} } sort keys %use);
+ok('modules call what they may', calls(sub { !allowed(@_) }));
+ok('no program is used by another file', calls(sub { $program{$_[1]} && $_[0] ne $_[1] }));
+ok('a rule against what is done is seen to be broken',
+    calls(sub { $_[1] eq 'cfgparse' && !allowed('box', 'cfgparse') }) ? () : 'cfgparse is not called');
+my @lib;
+for my $from (sort keys %use) {
+	for my $lib (sort keys %library) {
+		my ($one) = grep { /^\Q$lib\E_?[A-Z0-9_]|^\Q$lib\E_/ } sort keys %{$use{$from}};
+		push @lib, "$from calls $one" if $one && !$def{$one} && !grep { $_ eq $from }
+		    split ' ', $library{$lib};
+	}
+}
+ok('libraries are called from one place each', @lib);
+
+my @global;
+for my $o (@objects) {
+	for (`nm -g --format=sysv $o`) {
+		my ($name, undef, $class, undef, undef, undef, $section) = split /\s*\|\s*/;
+		next if !defined $section || $class !~ /[BDC]/ || $name =~ /^stbi_|^__/;
+		push @global, "$o: $name" if $section !~ /rel\.ro/ && $name !~ /^(prog|quiet)\s*$/;
+	}
+}
+ok('no mutable globals but name and verbosity', @global);
+
+my (@dev, @ifdef);
+for my $f (glob('*.c *.cu *.h')) {
+	open my $h, '<', $f or die "$f: $!";
+	while (<$h>) {
+		push @dev, "$f:$.: $_" if /^#include "dev\.h"/ && $f !~ /\.cu$/;
+		push @ifdef, "$f:$.: $_" if /^#\s*if.*\b(CUDA|MPI)\b/ && $f !~ /^dev\.c$|^nccl_sync\.c$/;
+		push @ifdef, "$f:$.: $_" if /^#\s*if.*\b(EMU|__CUDACC__)\b/ && $f !~ /\.cu$|^dev\.h$/;
+	}
+}
+chomp(@dev, @ifdef);
+ok('only kernel files include dev.h', @dev);
+ok('what is built is chosen by the Makefile: no #ifdef of a device elsewhere', @ifdef);
+print "1..$n\n";
