@@ -39,7 +39,7 @@ netplan_conv(const struct layer *l, int n)
 	struct conv_shape s = { .n = n, .h = l->in_h, .w = l->in_w, .c = l->in_c, .oh = l->h,
 		.ow = l->w, .k = d->k, .size = d->size, .stride_y = d->stride_y,
 		.stride_x = d->stride_x, .pad = d->pad, .dilation = d->dilation,
-		    .groups = d->groups };
+		.groups = d->groups };
 
 	return s;
 }

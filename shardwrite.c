@@ -269,23 +269,47 @@ release(struct shard_writer *w)
 	free(w);
 }
 
+static char *
+piece_path(const struct shard_writer *w, size_t i)
+{
+	size_t n = strlen(w->path);
+
+	if (!w->limit)
+		return xstrdup(w->path);
+	if (n > 6 && !strcmp(w->path + n - 6, ".shard"))
+		n -= 6;
+	return xasprintf("%.*s-%05zu-of-%05zu.shard", (int)n, w->path, i, w->npiece);
+}
+
+/* All pieces get their names, or none: what the disk refuses, it refuses in the first loop. */
+static int
+name_pieces(struct shard_writer *w, struct err *e)
+{
+	char *path;
+	int r = 0;
+	size_t i;
+
+	for (i = 0; i < w->npiece && !w->stream; i++)
+		if (fflush(w->piece[i].f) || fsync(fileno(w->piece[i].f)))
+			return err_set(e, "%s: %s", w->path, strerror(errno));
+	for (i = 0; i < w->npiece && !r; i++) {
+		free(w->piece[i].path);
+		w->piece[i].path = piece_path(w, i);
+		r = out_commit(&w->piece[i], e);
+	}
+	for (i -= r != 0; r && i-- > 0; free(path)) {
+		path = piece_path(w, i);
+		unlink(path);
+	}
+	return r;
+}
+
 int
 shard_finish(struct shard_writer *w, struct err *e)
 {
-	size_t n = strlen(w->path);
 	int r = w->npiece ? 0 : begin_piece(w, e);
 
-	r = r || end_piece(w, 1, e);
-	if (n > 6 && !strcmp(w->path + n - 6, ".shard"))
-		n -= 6;
-	for (size_t i = 0; i < w->npiece && !r; i++) {
-		if (w->limit) {
-			free(w->piece[i].path);
-			w->piece[i].path =
-			    xasprintf("%.*s-%05zu-of-%05zu.shard", (int)n, w->path, i, w->npiece);
-		}
-		r = out_commit(&w->piece[i], e);
-	}
+	r = r || end_piece(w, 1, e) || name_pieces(w, e);
 	release(w);
 	return r ? -1 : 0;
 }

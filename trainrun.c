@@ -61,6 +61,10 @@ open_log(const char *dir, const char *name, const char *head, long step, struct 
 		if (!out_commit(&o, e) && !(f = fopen(path, "a")))
 			err_set(e, "%s: %s", path, strerror(errno));
 	}
+	if (f) {			/* unbuffered: a row that cannot be written is not kept */
+		setvbuf(f, NULL, _IONBF, 0);
+		fseek(f, 0, SEEK_END);
+	}
 	free(old);
 	free(path);
 	return f;
@@ -81,6 +85,21 @@ epoch_of(const struct run *r, long step)
 	return (long)((double)step * r->c->recipe.batch / (double)r->c->from.samples);
 }
 
+/* A row is there or not: what a full disk took half of is cut off again. */
+static int
+append(struct run *r, FILE *f, const char *name, const char *row, struct err *e)
+{
+	off_t before = ftello(f);
+	int why;
+
+	if (fputs(row, f) >= 0)
+		return 0;
+	why = errno;
+	if (ftruncate(fileno(f), before))
+		warn("%s/%s: its last row is not whole", r->c->dir, name);
+	return err_set(e, "%s/%s: %s", r->c->dir, name, strerror(why));
+}
+
 static int
 log_step(struct run *r, const struct batch *b, const struct step_result *s, double lr,
     struct err *e)
@@ -94,9 +113,10 @@ log_step(struct run *r, const struct batch *b, const struct step_result *s, doub
 	    s->gnorm, speed, b->wait * 1e3, peak_mb());
 	r->since = t;
 	progress_end();
-	fputs(line, stdout);
-	if (fputs(line, r->log) < 0 || fflush(r->log) || fflush(stdout))
-		return err_set(e, "%s/log.tsv: %s", r->c->dir, strerror(errno));
+	if (append(r, r->log, "log.tsv", line, e))
+		return -1;
+	if (fputs(line, stdout) < 0 || fflush(stdout))
+		return err_set(e, "stdout: %s", strerror(errno));
 	progress("step %ld of %ld  loss %.4g  %.1f img/s  %.0f s left", r->step, r->last, s->loss,
 	    speed, (double)(r->last - r->step) * s->images / speed);
 	return 0;
@@ -155,14 +175,17 @@ validate(struct run *r, struct val_result *v, struct err *e)
 	const float *w = r->t->ema ? r->t->ema : r->net->train;
 	const float *s = r->t->ema ? r->t->ema_stat : r->net->stat;
 
+	char line[VAL_COLS * 24 + 50];
+	int n;
+
 	if (validator_run(r->val, w, s, r->sync, v, e))
 		return -1;
-	fprintf(r->vallog, "%ld\t%ld", r->step, epoch_of(r, r->step));
+	n = snprintf(line, sizeof line, "%ld\t%ld", r->step, epoch_of(r, r->step));
 	for (int i = 0; i < VAL_COLS; i++)
-		fprintf(r->vallog, "\t%.9g", v->col[i]);
-	fputc('\n', r->vallog);
-	if (fflush(r->vallog))
-		return err_set(e, "%s/val.tsv: %s", r->c->dir, strerror(errno));
+		n += snprintf(line + n, sizeof line - (size_t)n, "\t%.9g", v->col[i]);
+	snprintf(line + n, sizeof line - (size_t)n, "\n");
+	if (append(r, r->vallog, "val.tsv", line, e))
+		return -1;
 	if (!quiet)
 		warn("step %ld: AP %.4f  AP50 %.4f", r->step, v->col[0], v->col[1]);
 	return 0;

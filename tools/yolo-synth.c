@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "fn.h"
 
@@ -25,8 +26,7 @@ enum { MAX_SHAPES = 16, SUB = 3 };	/* SUB x SUB points are looked at in a pixel 
 
 static const char *const class_name[CLASSES] = { "disc", "triangle", "star", "ring" };
 
-static const char usage[] =
-    "usage: yolo-synth [-hqV] [-n count] [-o dir] [-S seed] [-s side]\n";
+static const char usage[] = "usage: yolo-synth [-hqV] [-n count] [-o dir] [-S seed] [-s side]\n";
 
 static const struct option longopts[] = {
 	{ "count", 1, NULL, 'n' }, { "help", 0, NULL, 'h' }, { "output", 1, NULL, 'o' },
@@ -382,9 +382,14 @@ static void
 save(const char *path, const void *p, size_t n)
 {
 	FILE *f = fopen(path, "wb");
+	int why;
 
-	if (!f || fwrite(p, 1, n, f) != n || fclose(f))
-		die(1, "%s: %s", path, strerror(errno));
+	if (f && fwrite(p, 1, n, f) == n && !fclose(f))
+		return;
+	why = errno;
+	if (f)
+		unlink(path);		/* no half a picture */
+	die(1, "%s: %s", path, strerror(why));
 }
 
 static void
