@@ -13,6 +13,7 @@
 #include <ucontext.h>
 
 extern "C" int emu_block, emu_grid;	/* a test sets them; block <= EMU_MAX */
+extern "C" void emu_note(const char *file, const char *kernel);	/* it runs, with that block */
 
 enum { EMU_MAX = 256, EMU_STACK = 32768 };
 struct emu_dim { int x; };
@@ -85,8 +86,9 @@ emu_launch(const F &f)
 #define KERNEL static void
 #define DEVICE static inline
 #define SYNC emu_sync()
-#define RUN(d, k, n, ...)     ((void)(d), emu_launch([&] { k(__VA_ARGS__); }))
-#define RUNROWS(d, k, n, ...) ((void)(d), emu_launch([&] { k(__VA_ARGS__); }))
+#define RUN(d, k, n, ...) \
+	((void)(d), emu_note(__FILE__, #k), emu_launch([&] { k(__VA_ARGS__); }))
+#define RUNROWS RUN
 
 static double
 row_sum(double x)

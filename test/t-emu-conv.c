@@ -71,7 +71,7 @@ fast(struct run *r, const void *arg)
 		r->n = 0;		/* emutest calls that a failure */
 }
 
-struct bn_case { int rows, c; enum act act; };
+struct bn_case { int rows, c; enum act act; int given; };
 
 /* Multiples of 64 in 64 rows: means and deviations are exact. */
 static void
@@ -109,6 +109,18 @@ bias(struct run *r, const void *arg)
 	take(r, db, b->c);
 }
 
+/* A variance of 2^14, against which eps is nothing: deviations of 128 are whole numbers then. */
+static void
+give_moments(struct run *r, const struct bn_case *b, float *mean, float *m2)
+{
+	float at = 256, v = (float)b->rows * 16384;
+
+	for (int i = 0; i < b->c; i++) {
+		r->d->ops->put(r->d, mean + i, &at, sizeof at);
+		r->d->ops->put(r->d, m2 + i, &v, sizeof v);
+	}
+}
+
 static void
 batchnorm(struct run *r, const void *arg)
 {
@@ -123,6 +135,8 @@ batchnorm(struct run *r, const void *arg)
 	float count = (float)b->rows;
 
 	o->moments(r->d, y, b->rows, c, mean, m2, ws);
+	if (b->given)
+		give_moments(r, b, mean, m2);
 	o->apply(r->d, y, b->rows, c, mean, m2, count, gamma, beta, b->act, z, ws);
 	take(r, z, n);
 	o->back_sums(r->d, y, dz, b->rows, c, mean, m2, count, gamma, beta, b->act, dg, db, ws);
@@ -130,7 +144,7 @@ batchnorm(struct run *r, const void *arg)
 	take(r, db, c);
 	o->back_apply(r->d, y, dz, b->rows, c, mean, m2, count, gamma, beta, b->act, dg, db, ws);
 	take(r, dz, n);
-	o->running(r->d, c, mean, m2, count, .1f, rm, rv);
+	o->running(r->d, c, mean, m2, count, b->given ? .5f : .1f, rm, rv);
 	take(r, rm, c);
 	take(r, rv, c);
 	o->fold(r->d, w, 5, c, gamma, beta, mean, var, fb);
@@ -149,9 +163,12 @@ static const struct conv_case winograd[] = {
 int
 main(void)
 {
-	static const struct bn_case exact[] = { { 64, 5, ACT_LINEAR }, { 64, 256, ACT_RELU } };
-	static const struct bn_case real[] = { { 37, 5, ACT_LEAKY }, { 70, 300, ACT_MISH },
-		{ 1, 3, ACT_LINEAR }, { 4000, 6, ACT_RELU } };
+	static const struct bn_case exact[] = { { 64, 5, ACT_LINEAR, 0 },
+		{ 64, 256, ACT_RELU, 0 } };
+	static const struct bn_case real[] = { { 37, 5, ACT_LEAKY, 0 }, { 70, 300, ACT_MISH, 0 },
+		{ 1, 3, ACT_LINEAR, 0 }, { 4000, 6, ACT_RELU, 0 } };
+	static const struct bn_case given[] = { { 64, 5, ACT_LINEAR, 1 },
+		{ 128, 256, ACT_RELU, 1 } };
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		emutest(cases[i].name, conv, &cases[i].s, 1, 4, 1);
@@ -160,6 +177,7 @@ main(void)
 	for (int i = 0; i < 2; i++) {
 		emutest("moments", moments, &exact[i], 1, 3, 1.f / 64);
 		emutest("bias and activation", bias, &exact[i], 1, 8, 1);
+		emutest("batch-norm of whole numbers", batchnorm, &given[i], 1, 3, 1.f / 128);
 	}
 	for (int i = 0; i < 4; i++) {
 		emutest("batch-norm", batchnorm, &real[i], 0, 999, 500);

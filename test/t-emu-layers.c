@@ -171,6 +171,7 @@ main(void)
 		emutest("products", products, &m, 1, 9, 1);
 		emutest("averages", averages, &m, 1, 9, 1);
 		emutest("heads", heads, &h, 0, 99, 20);
+		emutest("heads, logistic 0, 1/2 or 1", heads, &h, 1, 1, .005f);
 	}
 	return emutest_end();
 }

@@ -10,8 +10,57 @@ struct flavour {
 };
 static double terms[LOSS_TERMS];	/* of the last run */
 
+/* Where every intermediate result is exact: logistic outputs are 0, 1/2 or 1, predicted boxes are
+ * the anchors, and all sizes and places are multiples of powers of two. */
+static const float whole_anchor[12] = { 8, 8, 16, 8, 16, 32, 32, 32, 64, 32, 64, 64 };
+static const float whole_cells[6] = { 1, 1, 2, 1, 1, 2 };
+
 static void
-loss(struct run *r, const void *arg)
+whole_heads(struct loss *s, int region)
+{
+	s->in_w = 128;
+	s->in_h = 64;
+	s->anchor = region ? whole_cells : whole_anchor;
+	for (int h = 0; h < s->nhead; h++) {
+		s->head[h].w = 4 << h;
+		s->head[h].h = 2 << h;
+	}
+}
+
+static void
+whole_truth(struct truth *t, int classes)
+{
+	unsigned seed = 5;
+
+	for (int i = 0; i < LT_TRUTH; i++) {
+		t[i].image = (float)(i / 3 % LT_IMAGES);
+		t[i].x = (float)(1 + 2 * (lt_next(&seed) >> 16) % 32) / 64;
+		t[i].y = (float)(1 + 2 * (lt_next(&seed) >> 16) % 32) / 64;
+		t[i].w = 1.f / (float)(2 << (lt_next(&seed) >> 16) % 3);
+		t[i].h = t[i].w * (i % 2 ? 1 : 2);
+		t[i].cls = (float)((lt_next(&seed) >> 16) % (unsigned)classes);
+		if (i % 3 == 2)
+			t[i] = t[i - 1];
+	}
+}
+
+/* The sizes' entries to 0: exp(0) is 1. */
+static void
+whole_raw(struct run *r, const struct loss *s, int h, float *raw)
+{
+	int n = lt_floats(s, h), len = s->classes + 5;
+	float *x = (float *)xmalloc((size_t)n * sizeof *x);
+
+	r->d->ops->get(r->d, x, raw, (size_t)n * sizeof *x);
+	for (int i = 0; i < n; i++)
+		if (i % len == 2 || i % len == 3)
+			x[i] = 0;
+	r->d->ops->put(r->d, raw, x, (size_t)n * sizeof *x);
+	free(x);
+}
+
+static void
+one_loss(struct run *r, const void *arg, int whole)
 {
 	const struct flavour *f = (const struct flavour *)arg;
 	struct def_yolo y = lt_dark();
@@ -20,7 +69,7 @@ loss(struct run *r, const void *arg)
 	double term[MAX_HEADS][LOSS_TERMS] = { { 0 } };
 	const struct loss_ops *ops;
 	struct loss s;
-	float *out;
+	float *out, *raw;
 	void *ws;
 
 	y.counter = counter;
@@ -30,9 +79,15 @@ loss(struct run *r, const void *arg)
 	if (f->tune)
 		f->tune(&s, &y);
 	lt_truth(t, LT_TRUTH, LT_IMAGES, f->classes, 11);
+	if (whole) {
+		whole_heads(&s, f->region);
+		whole_truth(t, f->classes);
+	}
 	ops = f->kind == LOSS_DARKNET || f->kind == LOSS_DARKNET_IOU ? r->d->dark : r->d->yolo;
 	for (int h = 0; h < s.nhead; h++) {
-		s.head[h].raw = data(r, lt_floats(&s, h));
+		s.head[h].raw = raw = data(r, lt_floats(&s, h));
+		if (whole)
+			whole_raw(r, &s, h, raw);
 		s.head[h].grad = room(r, lt_floats(&s, h));
 	}
 	out = room(r, s.n * loss_rows(&s) * (s.classes + 5));
@@ -48,6 +103,9 @@ loss(struct run *r, const void *arg)
 			terms[k] += term[h][k];
 	}
 }
+
+static void loss(struct run *r, const void *arg) { one_loss(r, arg, 0); }
+static void whole(struct run *r, const void *arg) { one_loss(r, arg, 1); }
 
 static void tune_focal(struct loss *s, struct def_yolo *y) { s->focal_gamma = 1.5; (void)y; }
 static void
@@ -129,6 +187,7 @@ main(void)
 		double want[LOSS_TERMS];
 		int good = 1;
 
+		emutest(tab[i].name, whole, &tab[i], 1, 1, .005f);
 		emutest(tab[i].name, loss, &tab[i], 0, 4000, 1000);
 		perform(&cpu, host, loss, &tab[i], 4000, 1000);
 		memcpy(want, terms, sizeof want);
