@@ -237,7 +237,8 @@ any(struct sketch *s)			/* 5 to 14 random layers and 1 to 3 heads */
 			break;
 		case 5: shortcut(s, fitting(s, c), act[3 * draw(&s->state, 2)]); break;
 		case 6: case 7: {
-			int a = fitting(s, 0), b = fitting(s, 0), even = !(s->c[a] % 2 + s->c[b] % 2);
+			int a = fitting(s, 0), b = fitting(s, 0);
+			int even = !(s->c[a] % 2 + s->c[b] % 2);
 
 			route(s, a, b, 1 + (even && draw(&s->state, 2)));
 			break;

@@ -7,6 +7,7 @@ struct flavour {
 	enum loss_kind kind;
 	int classes, region;
 	void (*tune)(struct loss *, struct def_yolo *);
+	int rounds;			/* factors of 1.5 or 0.95: results are never whole */
 };
 static double terms[LOSS_TERMS];	/* of the last run */
 
@@ -157,26 +158,26 @@ int
 main(void)
 {
 	static const struct flavour tab[] = {
-		{ "ultralytics-2019", LOSS_ULTRA2019, 4, 0, NULL },
-		{ "ultralytics-2019, 80 classes", LOSS_ULTRA2019, 80, 0, NULL },
-		{ "ultralytics-2019, 1 class", LOSS_ULTRA2019, 1, 0, NULL },
-		{ "ultralytics-multi", LOSS_MULTI, 4, 0, NULL },
-		{ "ultralytics-archive", LOSS_ARCHIVE, 4, 0, NULL },
-		{ "ultralytics-archive, focal", LOSS_ARCHIVE, 4, 0, tune_focal },
-		{ "ciou", LOSS_CIOU, 4, 0, NULL }, { "ciou, weights", LOSS_CIOU, 4, 0,
+		{ "ultralytics-2019", LOSS_ULTRA2019, 4, 0, NULL, 0 },
+		{ "ultralytics-2019, 80 classes", LOSS_ULTRA2019, 80, 0, NULL, 0 },
+		{ "ultralytics-2019, 1 class", LOSS_ULTRA2019, 1, 0, NULL, 0 },
+		{ "ultralytics-multi", LOSS_MULTI, 4, 0, NULL, 0 },
+		{ "ultralytics-archive", LOSS_ARCHIVE, 4, 0, NULL, 0 },
+		{ "ultralytics-archive, focal", LOSS_ARCHIVE, 4, 0, tune_focal, 1 },
+		{ "ciou", LOSS_CIOU, 4, 0, NULL, 0 }, { "ciou, weights", LOSS_CIOU, 4, 0,
 		    tune_weights },
-		{ "darknet", LOSS_DARKNET, 4, 0, NULL },
-		{ "darknet, truth_thresh", LOSS_DARKNET, 4, 0, tune_truth },
-		{ "darknet-iou, mse", LOSS_DARKNET_IOU, 4, 0, NULL },
-		{ "darknet-iou, giou", LOSS_DARKNET_IOU, 4, 0, tune_giou },
-		{ "darknet-iou, diou", LOSS_DARKNET_IOU, 4, 0, tune_diou },
-		{ "darknet-iou, ciou", LOSS_DARKNET_IOU, 4, 0, tune_v4 },
-		{ "darknet-iou, new_coords", LOSS_DARKNET_IOU, 4, 0, tune_csp },
-		{ "darknet-iou, counters", LOSS_DARKNET_IOU, 8, 0, tune_counters },
-		{ "darknet-iou, focal", LOSS_DARKNET_IOU, 4, 0, tune_dfocal },
+		{ "darknet", LOSS_DARKNET, 4, 0, NULL, 0 },
+		{ "darknet, truth_thresh", LOSS_DARKNET, 4, 0, tune_truth, 0 },
+		{ "darknet-iou, mse", LOSS_DARKNET_IOU, 4, 0, NULL, 0 },
+		{ "darknet-iou, giou", LOSS_DARKNET_IOU, 4, 0, tune_giou, 0 },
+		{ "darknet-iou, diou", LOSS_DARKNET_IOU, 4, 0, tune_diou, 0 },
+		{ "darknet-iou, ciou", LOSS_DARKNET_IOU, 4, 0, tune_v4, 0 },
+		{ "darknet-iou, new_coords", LOSS_DARKNET_IOU, 4, 0, tune_csp, 0 },
+		{ "darknet-iou, counters", LOSS_DARKNET_IOU, 8, 0, tune_counters, 0 },
+		{ "darknet-iou, focal", LOSS_DARKNET_IOU, 4, 0, tune_dfocal, 1 },
 		{ "region", LOSS_DARKNET, 4, 1, NULL },
-		{ "region, softmax", LOSS_DARKNET, 4, 1, tune_softmax },
-		{ "region, bias_match", LOSS_DARKNET, 4, 1, tune_match },
+		{ "region, softmax", LOSS_DARKNET, 4, 1, tune_softmax, 0 },
+		{ "region, bias_match", LOSS_DARKNET, 4, 1, tune_match, 0 },
 	};
 	static struct run cpu;
 	struct dev_opts o = { 2, 0, 1, 1 };
@@ -187,7 +188,8 @@ main(void)
 		double want[LOSS_TERMS];
 		int good = 1;
 
-		emutest(tab[i].name, whole, &tab[i], 1, 1, .005f);
+		if (!tab[i].rounds)
+			emutest(tab[i].name, whole, &tab[i], 1, 1, .005f);
 		emutest(tab[i].name, loss, &tab[i], 0, 4000, 1000);
 		perform(&cpu, host, loss, &tab[i], 4000, 1000);
 		memcpy(want, terms, sizeof want);
