@@ -138,7 +138,7 @@ heads(struct run *r, const void *arg)
 	int rows = m->n * m->h * m->w, n = rows * m->c * (5 + m->s);
 	float *x = data(r, n), *y = room(r, n);
 
-	r->d->layer->yolo(r->d, rows, m->c, m->s, 1.1f, m->flag, x, y);
+	r->d->layer->yolo(r->d, rows, m->c, m->s, 1.25f, m->flag, x, y);
 	take(r, y, n);
 	r->d->layer->region(r->d, rows, m->c, m->s, m->flag, x, y);
 	take(r, y, n);

@@ -81,6 +81,7 @@ one_loss(struct run *r, const void *arg, int whole)
 		f->tune(&s, &y);
 	lt_truth(t, LT_TRUTH, LT_IMAGES, f->classes, 11);
 	if (whole) {
+		y.scale_x_y = y.scale_x_y > 1 ? 1.25f : 1;
 		whole_heads(&s, f->region);
 		whole_truth(t, f->classes);
 	}
@@ -164,8 +165,8 @@ main(void)
 		{ "ultralytics-multi", LOSS_MULTI, 4, 0, NULL, 0 },
 		{ "ultralytics-archive", LOSS_ARCHIVE, 4, 0, NULL, 0 },
 		{ "ultralytics-archive, focal", LOSS_ARCHIVE, 4, 0, tune_focal, 1 },
-		{ "ciou", LOSS_CIOU, 4, 0, NULL, 0 }, { "ciou, weights", LOSS_CIOU, 4, 0,
-		    tune_weights },
+		{ "ciou", LOSS_CIOU, 4, 0, NULL, 0 },
+		{ "ciou, weights", LOSS_CIOU, 4, 0, tune_weights, 1 },
 		{ "darknet", LOSS_DARKNET, 4, 0, NULL, 0 },
 		{ "darknet, truth_thresh", LOSS_DARKNET, 4, 0, tune_truth, 0 },
 		{ "darknet-iou, mse", LOSS_DARKNET_IOU, 4, 0, NULL, 0 },
@@ -175,7 +176,7 @@ main(void)
 		{ "darknet-iou, new_coords", LOSS_DARKNET_IOU, 4, 0, tune_csp, 0 },
 		{ "darknet-iou, counters", LOSS_DARKNET_IOU, 8, 0, tune_counters, 0 },
 		{ "darknet-iou, focal", LOSS_DARKNET_IOU, 4, 0, tune_dfocal, 1 },
-		{ "region", LOSS_DARKNET, 4, 1, NULL },
+		{ "region", LOSS_DARKNET, 4, 1, NULL, 0 },
 		{ "region, softmax", LOSS_DARKNET, 4, 1, tune_softmax, 0 },
 		{ "region, bias_match", LOSS_DARKNET, 4, 1, tune_match, 0 },
 	};

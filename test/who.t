@@ -13,7 +13,7 @@ my @table = (			# module, its files, the modules it may call
 	['box', 'box suppress', ''],
 	['safetensors', 'safetensors', ''],
 	['schedule', 'schedule optimplan', ''],
-	['eval', 'evalap evalboot evalcurve evalerr evalmap evalplot evalrows evalrule evalsort ' .
+	['eval', 'evalap evalboot evalcurve evalerr evallist evalmap evalplot evalrows evalrule evalsort ' .
 	    'evaltide', ''],
 	# Kernels and their host code: dev.h, fn.h and util; never a net, never each other.
 	['conv', 'conv convdirect convgemm winograd', ''],
@@ -28,8 +28,10 @@ my @table = (			# module, its files, the modules it may call
 	['augment', 'augment warp', 'image box'],
 	['loader', 'loader album', 'shard augment image'],
 	['imageids', 'imageids', ''],
-	['evalset', 'evallist evalname evalother evalread evalscan evalset evaltext evaltruth',
-	    'eval labels shard'],
+	['evalset', 'evalclass evalname evalother evalread evalscan evalset evalside evaltext ' .
+	    'evaltruth', 'eval labels shard'],
+	['report', 'report', ''],
+	['evalreport', 'evalreport evalfigure', 'eval evalset report'],
 	# The one place that knows every device's kernels; all others have a struct dev.
 	['dev', 'dev cpu cuda', 'conv batchnorm layers loss optim sync'],
 	['sync', 'nccl_sync sync_join sync_meet sync_mpi sync_nccl sync_shm sync_world', ''],
@@ -45,7 +47,7 @@ my @table = (			# module, its files, the modules it may call
 	['train', 'trainprep trainrun',
 	    'cfg dev loader loss net recipe safetensors schedule shard sync trainer validate ' .
 	    'weights'],
-	['bench', 'benchops benchstep', 'cfg dev loader net recipe shard trainer weights'],
+	['bench', 'bencheval benchops benchstep benchutil', 'cfg dev eval evalset loader net recipe shard trainer weights'],
 );
 my %library = (			# who may call it
 	dnnl => 'cpu', tj => 'jpeg', stbi => 'stb image resize draw',
