@@ -2,6 +2,7 @@
 # make demo       draw a data set, train on it for two minutes or so, score, draw
 # make check      run the tests       make golden   run the golden cases
 # make fuzz       fuzz the parsers    make install  programs, cfgs and man pages
+# make long       tests that take minutes: every published network trains a step
 # SAN=1 sanitizers; CUDA=no CPU only; ARCH=all every GPU architecture
 PREFIX  = /usr/local
 CFLAGS  = -std=c11 -D_GNU_SOURCE -O3 -g $(MARCH) -Wall -Wextra -Wpointer-arith -Wc++-compat \
@@ -87,6 +88,8 @@ test/golden: $(patsubst %.c,%.o,$(wildcard test/golden*.c)) libyolo.a
 
 check: default $(TEST) test/golden
 	prove -e '' $(PROVE) test/*.t
+long: default $(TEST)
+	prove -e '' $(PROVE) test/long/*.t
 golden: test/golden
 	test/golden $(GOLDEN) $(WEIGHTS)
 clean:
@@ -112,6 +115,6 @@ demo: default
 	sh tools/demo
 fuzz:
 	sh test/fuzz/run.sh
-.PHONY: all default check golden clean install demo-data demo fuzz
+.PHONY: all default check long golden clean install demo-data demo fuzz
 .SECONDARY:
 -include $(wildcard *.d tools/*.d test/*.d)

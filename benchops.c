@@ -1,12 +1,15 @@
 /* benchops.c -- yolo-bench ops: what a cfg builds and costs; runs nothing.
  *
- * Parameters are floats of a .weights file, BFLOPs 2 x multiply-adds of convolutions / 1e9 of one
- * picture forward, as darknet prints them. */
+ * Parameters are floats of a .weights file, bytes its size: four each, and a header of 20 in the
+ * total.  BFLOPs are 2 x multiply-adds of convolutions / 1e9 of one picture forward, as darknet
+ * prints them. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "yolo.h"
+
+enum { HEADER = 20 };		/* of a .weights file; 16 in those before version 0.2 */
 
 static const char usage[] = "usage: yolo-bench ops [-hq] [-c cfg] [-o out.tsv] [-s side]\n";
 
@@ -66,20 +69,21 @@ print(FILE *f, const struct cfg *c)
 	double flops = 0;
 	long floats = 0;
 
-	fprintf(f, "#index\ttype\tfilters\tsize/stride\tinput\toutput\tparams\tBFLOPs\n");
+	fprintf(f, "#index\ttype\tfilters\tsize/stride\tinput\toutput\tparams\tBFLOPs"
+	    "\tbytes\n");
 	for (int i = 0; i < c->nl; i++) {
 		const struct layer *l = &c->l[i];
 		char filters[32], size[64 + 12 * LAYER_SRC];
 
 		describe(l, filters, size);
 		fprintf(f, "%d\t%s\t%s\t%s\t", i, layer_name(l->type), filters, size);
-		fprintf(f, "%dx%dx%d\t%dx%dx%d\t%ld\t%.9g\n", l->in_w, l->in_h, l->in_c, l->w, l->h,
-		    l->c, cfg_floats(c, i), cfg_flops(c, i) / 1e9);
+		fprintf(f, "%dx%dx%d\t%dx%dx%d\t%ld\t%.9g\t%ld\n", l->in_w, l->in_h, l->in_c, l->w,
+		    l->h, l->c, cfg_floats(c, i), cfg_flops(c, i) / 1e9, 4 * cfg_floats(c, i));
 		floats += cfg_floats(c, i);
 		flops += cfg_flops(c, i);
 	}
-	fprintf(f, "total\t%s\t-\t-\t%dx%dx%d\t-\t%ld\t%.9g\n", path_base(c->path), c->net.w,
-	    c->net.h, c->net.c, floats, flops / 1e9);
+	fprintf(f, "total\t%s\t-\t-\t%dx%dx%d\t-\t%ld\t%.9g\t%ld\n", path_base(c->path),
+	    c->net.w, c->net.h, c->net.c, floats, flops / 1e9, HEADER + 4 * floats);
 }
 
 static int

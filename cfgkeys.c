@@ -34,11 +34,11 @@ static const struct { const char *section, *used, *idle, *only; } known[] = {
 	    "batch subdivisions width height channels max_batches learning_rate learning_rate_min "
 	    "momentum decay policy burn_in power step scale steps scales gamma sgdr_cycle "
 	    "sgdr_mult adam "
-	    "B1 B2 eps saturation exposure hue flip resize_step",
+	    "B1 B2 eps saturation exposure hue flip resize_step mosaic",
 	    "time_steps=1 track=0 augment_speed sequential_subdivisions seq_scales inputs angle=0 "
 	    "aspect=1 "
 	    "max_crop min_crop center=0 max_ratio min_ratio random=0 notruth=0 clip=0 blur=0 "
-	    "gaussian_noise=0 mixup=0 cutmix=0 mosaic=0 mosaic_bound=0 letter_box=0 "
+	    "gaussian_noise=0 mixup=0 cutmix=0 mosaic_bound=0 letter_box=1 "
 	    "label_smooth_eps=0 "
 	    "try_fix_nan=0 loss_scale=1 dynamic_minibatch=0 optimized_memory=0 "
 	    "workspace_size_limit_MB use_cuda_graph=0 ema_alpha=0 badlabels_rejection_percentage=0 "
@@ -48,8 +48,9 @@ static const struct { const char *section, *used, *idle, *only; } known[] = {
 	    "show_receptive_field "
 	    "max_epochs seen=0",
 	    "" },
-	{ "*", "stopbackward dont_update dontload dontloadscales train_only_bn learning_rate",
-	    "onlyforward=0 burnin_update=0 clip=0 truth=0 dontsave=0 numload=0 smooth=0", "" },
+	{ "*", "stopbackward dont_update burnin_update dontload dontloadscales train_only_bn "
+	    "learning_rate",
+	    "onlyforward=0 clip=0 truth=0 dontsave=0 numload=0 smooth=0", "" },
 	{ "convolutional",
 	    "filters size stride stride_x stride_y pad padding groups dilation "
 	    "batch_normalize activation",
@@ -71,20 +72,20 @@ static const struct { const char *section, *used, *idle, *only; } known[] = {
 	{ "scale_channels", "from scale_wh activation", "", "" },
 	{ "sam", "from activation", "", "" },
 	{ "yolo",
-	    "classes num mask anchors max jitter resize ignore_thresh truth_thresh random "
+	    "classes num mask anchors max jitter ignore_thresh truth_thresh random "
 	    "scale_x_y iou_normalizer obj_normalizer cls_normalizer delta_normalizer max_delta "
 	    "iou_thresh "
 	    "label_smooth_eps beta_nms new_coords objectness_smooth focal_loss show_details "
 	    "iou_loss "
 	    "iou_thresh_kind nms_kind counters_per_class",
-	    "track_history_size sim_thresh dets_for_track dets_for_show track_ciou_norm "
+	    "resize=1 track_history_size sim_thresh dets_for_track dets_for_show track_ciou_norm "
 	    "embedding_layer "
 	    "beta1 uc_normalizer map=none",
 	    "" },
 	{ "region",
-	    "classes num anchors max jitter random softmax bias_match rescore absolute background "
+	    "classes num anchors max jitter random softmax bias_match rescore background "
 	    "thresh coord_scale object_scale noobject_scale class_scale",
-	    "log=0 sqrt=0 mask_scale=1 resize=1",
+	    "log=0 sqrt=0 mask_scale=1 resize=1 absolute",
 	    "coords=4 tree=none map=none classfix=0 focal_loss=0" },
 };
 enum { NTYPES = sizeof types / sizeof *types, NKNOWN = sizeof known / sizeof *known };

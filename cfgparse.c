@@ -83,10 +83,7 @@ read_looks(struct cfg_reader *r, struct cfg_net *n)
 	n->exposure = cfg_num(r, "exposure", 1, 0, 1000);
 	n->hue = cfg_num(r, "hue", 0, 0, 1);
 	n->flip = (int)cfg_int(r, "flip", 1, 0, 1);
-	n->angle = cfg_num(r, "angle", 0, -360, 360);
-	n->letter_box = (int)cfg_int(r, "letter_box", 0, 0, 1);
 	n->mosaic = cfg_get(r, "mosaic") ? (int)cfg_int(r, "mosaic", 0, 0, 1) : -1;
-	n->mixup = cfg_int(r, "cutmix", 0, 0, 1) ? 2 : (int)cfg_int(r, "mixup", 0, 0, 1);
 	n->label_smooth = cfg_num(r, "label_smooth_eps", 0, 0, 1);
 	n->ema_alpha = cfg_num(r, "ema_alpha", 0, 0, 1);
 	n->resize_step = (int)cfg_int(r, "resize_step", 32, 1, 4096);
@@ -134,7 +131,7 @@ read_conv(struct cfg_reader *r, struct def_conv *d)
 	d->act = (enum act)cfg_word(r, "activation", ACT_LOGISTIC, acts);
 }
 
-/* A window's place in its square is kept in a byte: 15 is the largest side. */
+/* A window's place in its square is kept in a byte: 16 is the largest side. */
 static void
 read_pool(struct cfg_reader *r, struct def_pool *d)
 {
@@ -142,7 +139,7 @@ read_pool(struct cfg_reader *r, struct def_pool *d)
 
 	d->stride_x = (int)cfg_int(r, "stride_x", stride, 1, 1024);
 	d->stride_y = (int)cfg_int(r, "stride_y", stride, 1, 1024);
-	d->size = (int)cfg_int(r, "size", stride, 1, 15);
+	d->size = (int)cfg_int(r, "size", stride, 1, 16);
 	d->padding = (int)cfg_int(r, "padding", d->size - 1, 0, 64);
 	if ((d->padding + 1) / 2 >= d->size && d->padding)
 		cfg_bad(r, "padding", "padding=%d (in all) leaves windows of %d without a pixel",
@@ -269,6 +266,9 @@ read_yolo(struct cfg_reader *r, struct def_yolo *d)
 	d->iou_thresh_kind = (enum iou_kind)cfg_word(r, "iou_thresh_kind", IOU_IOU, ious);
 	d->nms_kind = (enum nms_kind)cfg_word(r, "nms_kind", NMS_DEFAULT, nmses);
 	read_counters(r, d);
+	if (d->cls_normalizer != 1 && !d->counters)
+		cfg_note(r->c, cfg_line(r, "cls_normalizer"),
+		    "no effect without counters_per_class, as in darknet: ", "cls_normalizer");
 }
 
 static void
@@ -284,7 +284,6 @@ read_region(struct cfg_reader *r, struct def_yolo *d)
 	d->softmax = (int)cfg_int(r, "softmax", 0, 0, 1);
 	d->bias_match = (int)cfg_int(r, "bias_match", 0, 0, 1);
 	d->rescore = (int)cfg_int(r, "rescore", 0, 0, 1);
-	d->absolute = (int)cfg_int(r, "absolute", 0, 0, 1);
 	d->background = (int)cfg_int(r, "background", 0, 0, 1);
 	d->thresh = (float)cfg_num(r, "thresh", .5, 0, 10);
 	d->coord_scale = (float)cfg_num(r, "coord_scale", 1, 0, 1e6);
@@ -334,6 +333,7 @@ read_layer(struct cfg_reader *r, struct layer *l, int i)
 	}
 	l->stopbackward = (int)cfg_int(r, "stopbackward", 0, 0, INT_MAX);
 	l->dont_update = (int)cfg_int(r, "dont_update", 0, 0, INT_MAX);
+	l->burnin_update = (int)cfg_int(r, "burnin_update", 0, 0, 1 << 20);
 	l->dontload = (int)cfg_int(r, "dontload", 0, 0, 1);
 	l->dontloadscales = (int)cfg_int(r, "dontloadscales", 0, 0, 1);
 	l->train_only_bn = (int)cfg_int(r, "train_only_bn", 0, 0, 1);
@@ -417,6 +417,15 @@ cfg_read(const char *path, struct err *e)
 	c = cfg_parse(strcmp(path, "-") ? path : "stdin", text, len, e);
 	free(text);
 	return c;
+}
+
+void
+cfg_take_lines(struct cfg *c, const struct cfg *from)
+{
+	for (int i = 0; i < c->nl && i < from->nl; i++) {
+		c->l[i].line = from->l[i].line;
+		c->l[i].key_line = from->l[i].key_line;
+	}
 }
 
 void

@@ -4,8 +4,9 @@
  * between segments) can hide a serious one (the data ends half-way).  Therefore the segments are
  * walked here first, as the library itself would walk them.  Where there is junk between them or
  * no end mark, the library gets a copy with the junk left out and the end mark put in.  What it
- * then still complains of is damage, except for stray bytes right before the end mark.  A file that
- * only lacks its end mark so decodes whole, and a cut one is an error. */
+ * then still complains of is damage, except for stray bytes right before the end mark, and for a
+ * progressive scan of details that is short.  A file that only lacks its end mark so decodes whole,
+ * and a cut one is an error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,7 @@ take_segment(struct jpeg_walk *j, int marker, const unsigned char *seg, size_t l
 		j->w = (int)be16(seg + 5);
 		j->comps = seg[7];
 		j->progressive = marker == 0xc2 || marker == 0xca;
+		j->arithmetic = marker > 0xc8;
 	}
 	if (marker == 0xe1 && !j->orientation)
 		j->orientation = exif(seg + 2, len - 2);
@@ -161,12 +163,13 @@ complain(tjhandle h, struct err *e)
 static int
 decode(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct err *e)
 {
-	int w, ht, sub, space, r, cmyk;
+	int w = 0, ht = 0, sub, space = 0, r, cmyk;
 	unsigned char *tmp = NULL;
 
 	e->msg[0] = 0;
+	/* A sampling of the colours that the library has no name for (1x3) it still decodes. */
 	if (tjDecompressHeader3(h, p, n, &w, &ht, &sub, &space) &&
-	    tjGetErrorCode(h) != TJERR_WARNING)
+	    tjGetErrorCode(h) != TJERR_WARNING && !(w > 0 && strstr(tjGetErrorStr2(h), "subsampling")))
 		return complain(h, e);
 	if (w != im->w || ht != im->h)
 		return err_set(e, "JPEG: two frame headers, %dx%d and %dx%d", im->w, im->h, w, ht);
@@ -187,13 +190,61 @@ decode(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct er
 	return -1;
 }
 
+/* A progressive JPEG with its scans of the cells' means only; out: n bytes.  p has no junk. */
+static size_t
+keep_means(const unsigned char *p, size_t n, unsigned char *out)
+{
+	size_t len = 2, i = 2;
+
+	memcpy(out, p, 2);
+	while (i + 4 <= n && p[i + 1] != 0xd9) {
+		size_t from = i, seg = be16(p + i + 2);
+		int first = 0;
+
+		if (seg < 2 || seg > n - i - 2)
+			break;
+		i += 2 + seg;
+		if (p[from + 1] == 0xda) {
+			first = seg > 4 && seg > 4 + 2u * p[from + 4] ? p[from + 5 + 2 * p[from + 4]] : 0;
+			i = skip_scan(p, i, n);
+		}
+		if (first)		/* a scan of details: it begins behind coefficient 0 */
+			continue;
+		memcpy(out + len, p + from, i - from);
+		len += i - from;
+	}
+	out[len] = 0xff;
+	out[len + 1] = 0xd9;
+	return len + 2;
+}
+
+/* A progressive file that has its end mark, and all of whose data that is short is details: the
+ * picture is there from edge to edge.  1: so it is, im holds it. */
+static int
+lacks_details(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct err *e)
+{
+	unsigned char *means;
+	struct image rough = *im;
+	struct err why;
+	int r;
+
+	if (!strstr(e->msg, "premature end of data segment"))
+		return 0;
+	means = (unsigned char *)xmalloc(n + 2);
+	rough.px = (unsigned char *)xmalloc((size_t)im->w * (size_t)im->h * 3);
+	r = !decode(h, means, keep_means(p, n, means), &rough, &why);
+	free(rough.px);
+	free(means);
+	return r;
+}
+
 int
 jpeg_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 {
 	unsigned char *copy = NULL;
 	struct jpeg_walk j;
 	tjhandle h;
-	int r;
+	int r, rough;
 
 	jpeg_walk(p, n, NULL, &j);
 	if (j.cut || !j.w || !j.h || !j.scans)
@@ -201,6 +252,8 @@ jpeg_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 		    "cut in its header, no picture data");
 	if (j.bits != 8)
 		return err_set(e, "JPEG: %d bits a sample, want 8", j.bits);
+	if (j.arithmetic)		/* some builds of the library could, some could not */
+		return err_set(e, "JPEG: arithmetic coding, want Huffman's (jpegtran -optimize makes it)");
 	if (image_limit(j.w, j.h, e))
 		return -1;
 	if (j.junk || !j.eoi) {
@@ -212,15 +265,18 @@ jpeg_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 	if (!(h = tjInitDecompress()))
 		die(1, "libturbojpeg: %s", tjGetErrorStr2(NULL));
 	r = decode(h, p, j.len, im, e);
+	rough = r && j.progressive && j.eoi && lacks_details(h, p, j.len, im, e);
 	tjDestroy(h);
 	free(copy);
-	if (r)
+	if (rough)
+		err_set(e, "JPEG: a progressive scan ends early, some detail is missing");
+	else if (r)
 		image_free(im);
 	else if (!j.eoi)
 		err_set(e, "JPEG: no end mark, the picture is whole");
 	else if (j.junk)
 		err_set(e, "JPEG: %zu stray bytes between its segments", j.junk);
-	return r;
+	return rough ? 0 : r;
 }
 
 int

@@ -8,14 +8,24 @@
 
 #include "yolo.h"
 
-/* Until which update a layer stands still: LONG_MAX for ever, -1 never. */
+/* Until which update a layer stands still: LONG_MAX for ever, -1 never.  stopbackward=1 stops the
+ * layers before it for ever, a larger number itself and those before it while the update's number is
+ * below that, as AlexeyAB's darknet does on GPUs; its weight decay goes on meanwhile, ours not. */
 static long
 frozen_until(const struct cfg *cfg, int layer)
 {
-	for (int i = layer; i < cfg->nl; i++)
+	const struct layer *l = &cfg->l[layer];
+	long until = -1, burn = (long)l->burnin_update * cfg->net.burn_in;
+
+	until = l->dont_update > 0 ? l->dont_update : until;
+	until = burn - 1 > until ? burn - 1 : until;
+	for (int i = layer; i < cfg->nl; i++) {
 		if (cfg->l[i].train_only_bn || (i > layer && cfg->l[i].stopbackward == 1))
 			return LONG_MAX;
-	return cfg->l[layer].dont_update > 0 ? cfg->l[layer].dont_update : -1;
+		if (cfg->l[i].stopbackward > 1 && cfg->l[i].stopbackward - 1 > until)
+			until = cfg->l[i].stopbackward - 1;
+	}
+	return until;
 }
 
 static int

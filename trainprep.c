@@ -266,7 +266,8 @@ open_cfg(struct train_cmd *c, struct err *e)
 		free(text);
 		r = c->cfg ? 0 : -1;
 	}
-	if (!r) {			/* raw's lists end with it */
+	if (!r) {			/* raw's lists end with it; messages name the user's lines */
+		cfg_take_lines(c->cfg, raw);
 		c->recipe.net.step = c->cfg->net.step;
 		c->recipe.net.scale = c->cfg->net.scale;
 	}
@@ -274,8 +275,8 @@ open_cfg(struct train_cmd *c, struct err *e)
 		num_side(c->arg['s'], &w, &h);
 		r = cfg_resize(c->cfg, w, h, e);
 	}
-	for (int i = 0; !r && i < c->cfg->nnote; i++)
-		warn("%s", c->cfg->note[i]);
+	if (!r)
+		recipe_tell(&c->recipe, raw);
 	cfg_close(raw);
 	return r;
 }

@@ -254,12 +254,14 @@ static int
 open_tables(struct job *j, const struct cmd *c, struct err *e)
 {
 	const char *ids = settings_str(&c->set, "ids"), *names = c->arg['n'];
+	const struct layer *head = &j->det->cfg->l[j->det->net->head[0]];
 
 	if (names && labels_names(&j->names, names, e))
 		return -1;
 	if (names && j->names.nclass != j->det->classes)
-		return err_set(e, "%s: %d names, but the network has classes=%d", names,
-		    j->names.nclass, j->det->classes);
+		return err_set(e, "%s:%d: classes=%d, but %s has %d names: want the names that the "
+		    "network was trained with", j->det->cfg->path, head->line, j->det->classes,
+		    names, j->names.nclass);
 	return ids ? labels_read(&j->truth, ids, NULL, no_report, NULL, e) : 0;
 }
 

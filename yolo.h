@@ -141,7 +141,7 @@ struct def_stride { int stride, reverse; float scale; };	/* upsample, reorg, reo
 struct def_dropout { float p; };
 enum { YOLO_IOU_LOSS = 1, YOLO_IGNORE = 2 };	/* iou_loss; ignore_thresh or truth_thresh */
 struct def_yolo {		/* [yolo] and [region] */
-	int classes, num, nmask, *mask, max, random_size;
+	int classes, num, nmask, *mask, max;
 	float *anchor;		/* num pairs w h; pixels of the network input ([region]: cells) */
 	float jitter, resize, ignore_thresh, truth_thresh, random;
 	float scale_x_y, iou_normalizer, obj_normalizer, cls_normalizer, delta_normalizer;
@@ -152,7 +152,7 @@ struct def_yolo {		/* [yolo] and [region] */
 	enum iou_kind iou_loss, iou_thresh_kind;
 	enum nms_kind nms_kind;
 	/* [region] only */
-	int softmax, bias_match, rescore, absolute, background;
+	int softmax, bias_match, rescore, background;
 	float thresh, coord_scale, object_scale, noobject_scale, class_scale;
 };
 struct layer {
@@ -160,7 +160,7 @@ struct layer {
 	int line, key_line;		/* of the section's name; of filters, layers or from */
 	int c, h, w;			/* output at the cfg's own size */
 	int in_c, in_h, in_w;		/* input: the layer before (its first source for a route) */
-	int stopbackward, dont_update, dontload, dontloadscales, train_only_bn;
+	int stopbackward, dont_update, burnin_update, dontload, dontloadscales, train_only_bn;
 	float lr_scale;			/* learning_rate of a layer: a multiplier */
 	union {
 		struct def_conv conv;
@@ -174,11 +174,11 @@ struct layer {
 };
 struct cfg_net {
 	int line, w_line, h_line;	/* of [net], of its width and height */
-	int batch, subdivisions, w, h, c, max_batches, burn_in, letter_box, flip, mosaic, mixup,
-	    adam, resize_step, nstep, *step, sgdr_cycle, sgdr_mult, step_len; /* mixup 2: cutmix */
+	int batch, subdivisions, w, h, c, max_batches, burn_in, flip, mosaic, adam;
+	int resize_step, nstep, *step, sgdr_cycle, sgdr_mult, step_len;	/* mosaic -1: not given */
 	float *scale;			/* nstep factors of policy steps */
 	double lr, lr_min, momentum, decay, power, gamma, step_scale, b1, b2, eps;
-	double saturation, exposure, hue, angle, label_smooth, ema_alpha;
+	double saturation, exposure, hue, label_smooth, ema_alpha;
 	enum lr_policy policy;
 };
 struct cfg {
@@ -193,6 +193,8 @@ struct cfg {
 struct cfg *cfg_read(const char *path, struct err *);	/* "-": stdin */
 struct cfg *cfg_parse(const char *name, const char *text, size_t len, struct err *);
 void cfg_close(struct cfg *);
+/* For messages: the layers' lines from a cfg of the same layers, which this one was made of. */
+void cfg_take_lines(struct cfg *, const struct cfg *from);
 /* Shapes of all layers for another input size: sets l[].h w in_h in_w.  -1: sizes do not meet. */
 int cfg_resize(struct cfg *, int w, int h, struct err *);
 int cfg_heads(const struct cfg *, int *index, int max);	/* the yolo/region layers; their number */
@@ -244,7 +246,7 @@ enum image_format image_format(const void *bytes, size_t n);
 int image_limit(int64_t w, int64_t h, struct err *);	/* -1: no size, or a bomb */
 int image_whole(const void *bytes, size_t n, struct err *);	/* PNG, GIF: nothing missing */
 struct jpeg_walk {		/* a JPEG's segments; jpeg.c */
-	int w, h, bits, comps, progressive, orientation, scans, eoi, cut;
+	int w, h, bits, comps, progressive, arithmetic, orientation, scans, eoi, cut;
 	size_t junk, len;
 };
 void jpeg_walk(const unsigned char *, size_t n, unsigned char *copy, struct jpeg_walk *);
@@ -1768,6 +1770,12 @@ int recipe_make(struct recipe *, const struct cfg *, const char *loss, const cha
 void recipe_length(struct recipe *, long samples);	/* steps from epochs and the data's size */
 double recipe_lr(const struct recipe *, uint64_t seed, long step);	/* step from 0 */
 double recipe_momentum(const struct recipe *, long step);
+/* cfguse.c: the keys that the file gives and a training of this kind does not look at, as in
+ * "[net] hue; [yolo] max iou_loss"; NULL: none.  free() */
+struct cfg_use { enum loss_kind loss; enum aug_kind aug; enum lr_policy policy; int adam, burn_in; };
+char *cfg_unused(const struct cfg *, const struct cfg_use *);
+/* Warns of all that in the cfg, as the user wrote it, has no effect in this training. */
+void recipe_tell(const struct recipe *, const struct cfg *);
 /* Biases of the heads at the odds of finding nothing: few cells hold an object. */
 void recipe_prior(const struct cfg *, const struct params *, struct weights *);
 /* The cfg as text that a plain detector decodes rightly: our ciou loss means new_coords. */

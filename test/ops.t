@@ -12,16 +12,17 @@ trap 'rm -rf "$t"' EXIT
 ok $? "yolov3-tiny"
 [ ! -s "$t/err" ]; ok $? "nothing to remark"
 head -n 1 "$t/tiny" |
-    grep -q '^#index	type	filters	size/stride	input	output	params	BFLOPs$'
+    grep -q '^#index	type	filters	size/stride	input	output	params	BFLOPs	bytes$'
 ok $? "header"
-awk -F '\t' '/^[0-9]/ { p += $7; f += $8; if ($1 != n++) bad = 1 }
-	$1 == "total" { total++; if (p != $7 || $7 != 8858734 || (f - $8) ^ 2 > 1e-12) bad = 1 }
+awk -F '\t' '/^[0-9]/ { p += $7; f += $8; b += $9; if ($1 != n++) bad = 1 }
+	$1 == "total" { total++; if (p != $7 || $7 != 8858734 || (f - $8) ^ 2 > 1e-12) bad = 1
+		if ($9 != b + 20 || $9 != 35434956) bad = 1 }
 	END { exit bad || total != 1 || n != 24 }' "$t/tiny"
-ok $? "24 layers in order; total: the sums, 8858734 floats"
+ok $? "24 layers in order; total: the sums, 8858734 floats, 35434956 bytes"
 grep -q '^13	convolutional	256	1/1	13x13x1024	13x13x256	263168	0.0886' \
     "$t/tiny"
 ok $? "a convolution"
-grep -q '^20	route	-	from 19,8	26x26x128	26x26x384	0	0$' \
+grep -q '^20	route	-	from 19,8	26x26x128	26x26x384	0	0	0$' \
     "$t/tiny"
 ok $? "a route"
 ./yolo-bench ops -s 608x352 -c cfg/yolov3-tiny.cfg |

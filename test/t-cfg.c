@@ -179,7 +179,7 @@ structures(void)
 		{ "[reorg3d]\nstride=3\n", "a.cfg:7: stride=3 does not divide the input of 64x64" },
 		{ "[maxpool]\nsize=2\nstride=2\npadding=4\n",
 		    "a.cfg:10: padding=4 (in all) leaves windows" },
-		{ "[maxpool]\nsize=16\n", "a.cfg:8: size=16: want a whole number from 1 to 15" },
+		{ "[maxpool]\nsize=17\n", "a.cfg:8: size=17: want a whole number from 1 to 16" },
 		{ "[avgpool]\n[convolutional]\nsize=3\n", "a.cfg:8: a kernel of 3x3 does not fit" },
 		{ "[upsample]\nstride=64\n[upsample]\nstride=64\n[upsample]\nstride=64\n",
 		    "more than 2147483647 "

@@ -200,7 +200,7 @@ nasty(const char *dir)
 	    "bombs/png-2147483647x1.png broken/all-zeros.jpg broken/dog-cut-50pct.jpg "
 	    "broken/dog-cut-5pct.jpg jpeg/12bit.jpg jpeg/bad-comment-length.jpeg "
 	    "jpeg/fuzz-dc-overflow.jpg "
-	    "jpeg/fuzz-huffman.jpg jpeg/partial-progressive.jpg jpeg/sampling-1x3.jpeg "
+	    "jpeg/fuzz-huffman.jpg jpeg/arithmetic.jpg "
 	    "jpeg/truncated-baseline.jpeg png/broken-stream.png png/unknown-compression.png "
 	    "png/xcrn0g04.png png/xcsn0g01.png png/xdtn0g01.png png/xhdn0g08.png png/xs1n0g01.png "
 	    "wrong-name/heic-named.jpg wrong-name/json-named.webp wrong-name/lfs-pointer.jpg "
@@ -234,6 +234,42 @@ nasty(const char *dir)
 	free(list);
 }
 
+/* Odd ones that decode: the means of red, green and blue that MANIFEST.tsv has of Pillow. */
+static void
+odd_jpeg(const char *dir)
+{
+	static const struct { const char *name, *note; double mean[3]; } t[] = {
+		{ "jpeg/partial-progressive.jpg", "some detail is missing", { 193.6, 65.2, 114.9 } },
+		{ "jpeg/sampling-1x3.jpeg", "", { 151.5, 135.8, 108.1 } },
+		{ "jpeg/non-interleaved.jpg", "", { 2, 2, 2 } },
+		{ "jpeg/progressive.jpeg", "", { 151.5, 135.8, 107.9 } },
+	};
+
+	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+		char *path = path_join(dir, t[i].name);
+		struct image im;
+		double sum[3] = { 0 };
+		struct err e;
+		int good;
+
+		if (access(path, R_OK)) {
+			printf("ok %d # SKIP no ../shared\n", ++count);
+			free(path);
+			continue;
+		}
+		good = !image_load(path, &im, &e) && (!*t[i].note || strstr(e.msg, t[i].note));
+		for (int k = 0; good && k < im.w * im.h * 3; k++)
+			sum[k % 3] += (double)im.px[k] / (im.w * im.h);
+		for (int k = 0; k < 3; k++)
+			good &= fabs(sum[k] - t[i].mean[k]) < .3;
+		ok(good, t[i].name);
+		if (!good)
+			printf("# %g %g %g; %s\n", sum[0], sum[1], sum[2], e.msg);
+		image_free(&im);
+		free(path);
+	}
+}
+
 int
 main(void)
 {
@@ -243,6 +279,7 @@ main(void)
 	round_trip();
 	pnm();
 	nasty("../shared/data/images/nasty");
+	odd_jpeg("../shared/data/images/nasty");
 	printf("1..%d\n", count);
 	return failed ? 1 : 0;
 }

@@ -199,6 +199,81 @@ keys(void)
 	ok(n > 90 && !unknown, "every key in use is known");
 }
 
+static int
+noted(const struct cfg *c, const char *what, int lines)
+{
+	char *say = lines > 1 ? xasprintf(": %s (and %d more line%s)", what, lines - 1,
+	    lines > 2 ? "s" : "") : xasprintf(": %s", what);
+	size_t n = strlen(say);
+	int found = 0;
+
+	for (int i = 0; i < c->nnote; i++) {
+		size_t have = strlen(c->note[i]);
+
+		found |= have > n && !strcmp(c->note[i] + have - n, say);
+	}
+	free(say);
+	return found;
+}
+
+/* One of a file's oddities, as ODDITIES.txt words it: loaded as darknet does, with a remark. */
+static int
+oddity(const struct cfg *c, const char *what)
+{
+	char key[64];
+	int times;
+
+	if (!strcmp(what, "no-final-newline"))
+		return c->len && c->text[c->len - 1] != '\n' && c->l[c->nl - 1].type == L_YOLO;
+	if (sscanf(what, "dupkey [net]%63s", key) == 1)
+		return noted(c, key, 1);
+	if (sscanf(what, "inline-# in %63s x%d", key, &times) == 2)
+		return noted(c, key, times);
+	return 0;
+}
+
+static void
+oddities(void)
+{
+	char *list = xasprintf("%scfg/ODDITIES.txt", shared), line[2000], *colon, *save;
+	FILE *f = fopen(list, "r");
+	struct err e;
+	int n = 0;
+
+	free(list);
+	while (f && fgets(line, sizeof line, f)) {
+		char *path;
+		struct cfg *c;
+
+		line[strcspn(line, "\n")] = 0;
+		if (!(colon = strstr(line, ".cfg: ")))
+			continue;
+		colon[4] = 0;
+		path = xasprintf("%scfg/%s", shared, line);
+		if (!(c = cfg_read(path, &e)))
+			ok(strstr(e.msg, " belongs to ") || strstr(e.msg, " is not built here") ||
+			    strstr(e.msg, "activation="), e.msg);
+		for (char *w = strtok_r(colon + 6, ",", &save); c && w; w = strtok_r(NULL, ",", &save)) {
+			char *say = xasprintf("%s: %s", line, w + strspn(w, " "));
+
+			for (char *p = say; *p; p++)
+				*p = *p == '#' ? '%' : *p;	/* TAP's own sign */
+			n += ok(oddity(c, w + strspn(w, " ")), say);
+			free(say);
+		}
+		if (c && strstr(path, "yolov3-openimages"))
+			ok(c->net.batch == 1 && c->net.subdivisions == 1, "yolov3-openimages: batch 1");
+		cfg_close(c);
+		free(path);
+	}
+	if (f)
+		fclose(f);
+	if (f)
+		ok(n >= 12, "ODDITIES.txt was read");
+	else
+		printf("ok %d - ODDITIES.txt # SKIP no ../shared\n", ++count);
+}
+
 int
 main(void)
 {
@@ -206,6 +281,7 @@ main(void)
 	families();
 	params_table();
 	keys();
+	oddities();
 	printf("1..%d\n", count);
 	return failed != 0;
 }
