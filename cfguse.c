@@ -64,8 +64,9 @@ is_unused(const char *section, const struct cfg_key *k, const struct cfg_use *u)
 		return 0;
 	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
 		if (!strcmp(section, uses[i].section) && holds(uses[i].keys, k->name))
-			return !neutral(k->value, uses[i].neutral) && !(uses[i].loss >> u->loss & 1 &&
-			    uses[i].aug >> u->aug & 1 && uses[i].policy >> u->policy & 1);
+			return !neutral(k->value, uses[i].neutral) &&
+			    !(uses[i].loss >> u->loss & uses[i].aug >> u->aug &
+			    uses[i].policy >> u->policy & 1);
 	return 0;
 }
 
@@ -83,7 +84,8 @@ unused_in(const struct cfg_sections *all, const char *section, const struct cfg_
 		for (int k = 0; k < s->n; k++) {
 			char *old = list;
 
-			if (!is_unused(section, &s->key[k], u) || (old && holds(old, s->key[k].name)))
+			if (!is_unused(section, &s->key[k], u) ||
+			    (old && holds(old, s->key[k].name)))
 				continue;
 			list = xasprintf("%s%s%s", old ? old : "", old ? " " : "", s->key[k].name);
 			free(old);
@@ -132,6 +134,7 @@ recipe_tell(const struct recipe *r, const struct cfg *c)
 	for (int i = 0; i < c->nnote; i++)
 		warn("%s", c->note[i]);
 	if (list)
-		warn("%s: not used with -L %s and -A %s: %s", c->path, loss_name(u.loss), augs[u.aug], list);
+		warn("%s: not used with -L %s and -A %s: %s", c->path, loss_name(u.loss),
+		    augs[u.aug], list);
 	free(list);
 }

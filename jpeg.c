@@ -169,7 +169,8 @@ decode(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct er
 	e->msg[0] = 0;
 	/* A sampling of the colours that the library has no name for (1x3) it still decodes. */
 	if (tjDecompressHeader3(h, p, n, &w, &ht, &sub, &space) &&
-	    tjGetErrorCode(h) != TJERR_WARNING && !(w > 0 && strstr(tjGetErrorStr2(h), "subsampling")))
+	    tjGetErrorCode(h) != TJERR_WARNING &&
+	    !(w > 0 && strstr(tjGetErrorStr2(h), "subsampling")))
 		return complain(h, e);
 	if (w != im->w || ht != im->h)
 		return err_set(e, "JPEG: two frame headers, %dx%d and %dx%d", im->w, im->h, w, ht);
@@ -197,15 +198,15 @@ keep_means(const unsigned char *p, size_t n, unsigned char *out)
 	size_t len = 2, i = 2;
 
 	memcpy(out, p, 2);
-	while (i + 4 <= n && p[i + 1] != 0xd9) {
-		size_t from = i, seg = be16(p + i + 2);
+	while (i + 5 <= n && p[i + 1] != 0xd9) {
+		size_t from = i, seg = be16(p + i + 2), comps = p[i + 4];
 		int first = 0;
 
 		if (seg < 2 || seg > n - i - 2)
 			break;
 		i += 2 + seg;
 		if (p[from + 1] == 0xda) {
-			first = seg > 4 && seg > 4 + 2u * p[from + 4] ? p[from + 5 + 2 * p[from + 4]] : 0;
+			first = seg > 4 + 2 * comps ? p[from + 5 + 2 * comps] : 0;
 			i = skip_scan(p, i, n);
 		}
 		if (first)		/* a scan of details: it begins behind coefficient 0 */
@@ -253,7 +254,8 @@ jpeg_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 	if (j.bits != 8)
 		return err_set(e, "JPEG: %d bits a sample, want 8", j.bits);
 	if (j.arithmetic)		/* some builds of the library could, some could not */
-		return err_set(e, "JPEG: arithmetic coding, want Huffman's (jpegtran -optimize makes it)");
+		return err_set(e, "JPEG: arithmetic coding, want Huffman's "
+		    "(jpegtran -optimize makes it)");
 	if (image_limit(j.w, j.h, e))
 		return -1;
 	if (j.junk || !j.eoi) {

@@ -9,8 +9,8 @@
 #include "yolo.h"
 
 /* Until which update a layer stands still: LONG_MAX for ever, -1 never.  stopbackward=1 stops the
- * layers before it for ever, a larger number itself and those before it while the update's number is
- * below that, as AlexeyAB's darknet does on GPUs; its weight decay goes on meanwhile, ours not. */
+ * layers before it for ever, a larger number itself and those before it while the update's number
+ * is below that, as AlexeyAB's darknet does on GPUs (where weight decay goes on meanwhile). */
 static long
 frozen_until(const struct cfg *cfg, int layer)
 {

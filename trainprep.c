@@ -266,7 +266,7 @@ open_cfg(struct train_cmd *c, struct err *e)
 		free(text);
 		r = c->cfg ? 0 : -1;
 	}
-	if (!r) {			/* raw's lists end with it; messages name the user's lines */
+	if (!r) {			/* raw's lists end with it; messages name its lines */
 		cfg_take_lines(c->cfg, raw);
 		c->recipe.net.step = c->cfg->net.step;
 		c->recipe.net.scale = c->cfg->net.scale;

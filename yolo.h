@@ -1772,7 +1772,12 @@ double recipe_lr(const struct recipe *, uint64_t seed, long step);	/* step from 
 double recipe_momentum(const struct recipe *, long step);
 /* cfguse.c: the keys that the file gives and a training of this kind does not look at, as in
  * "[net] hue; [yolo] max iou_loss"; NULL: none.  free() */
-struct cfg_use { enum loss_kind loss; enum aug_kind aug; enum lr_policy policy; int adam, burn_in; };
+struct cfg_use {
+	enum loss_kind loss;
+	enum aug_kind aug;
+	enum lr_policy policy;
+	int adam, burn_in;
+};
 char *cfg_unused(const struct cfg *, const struct cfg_use *);
 /* Warns of all that in the cfg, as the user wrote it, has no effect in this training. */
 void recipe_tell(const struct recipe *, const struct cfg *);

@@ -28,7 +28,8 @@ grep -qx 'anchors=10,20, 30,30, 60,40' "$t/out"; ok $? "they are the anchors, by
 grep -q '^# average IoU 1.00000 with these' "$t/out"; ok $? "average IoU 1"
 grep -qx '# 17 boxes of 6 pictures in a letterbox of 100x100' "$t/out"; ok $? "all boxes count"
 run -k 3 -s 200x100 "$t/a.shard"
-grep -q '^anchors=10,20, ' "$t/out" && grep -q 'letterbox of 200x100' "$t/out"; ok $? "sides that differ"
+grep -q '^anchors=10,20, ' "$t/out" && grep -q 'letterbox of 200x100' "$t/out"
+ok $? "sides that differ"
 run -k 3 -s 400 "$t/a.shard"
 grep -qx 'anchors=40,80, 120,120, 240,160' "$t/out"; ok $? "pixels of the network's input"
 
@@ -71,7 +72,8 @@ awk -v d="$t/b" 'BEGIN { srand(3); for (i = 0; i < 20; i++) for (j = 0; j < 10; 
 for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do grey "$t/b/$i.pgm" 64 48; done
 ./yolo-prep -q -n "$t/names" -o "$t/b.shard" "$t/b" 2>"$t/err" || cat "$t/err"
 run -O threads=1 "$t/b.shard"; mv "$t/out" "$t/one"
-run -O threads=3 "$t/b.shard"; cmp -s "$t/out" "$t/one"; ok $? "the same bytes on any number of threads"
+run -O threads=3 "$t/b.shard"; cmp -s "$t/out" "$t/one"
+ok $? "the same bytes on any number of threads"
 iou() { sed -n 's/# average IoU \([0-9.]*\) with these.*/\1/p' "$1"; }
 a=$(iou "$t/one")
 run -O starts=1 "$t/b.shard"; b=$(iou "$t/out")
@@ -79,7 +81,8 @@ run -O starts=40 "$t/b.shard"; c=$(iou "$t/out")
 awk -v a="$a" -v b="$b" -v c="$c" 'BEGIN { exit !(b <= a && a <= c && b > .5) }'
 ok $? "1, 10, 40 starts: $b $a $c"
 run -S 1 -O starts=1 "$t/b.shard"; ! cmp -s "$t/out" "$t/one"; ok $? "another seed"
-run "$t/a.shard" "$t/b.shard" -k 9; grep -q '^# 217 boxes of 26 pictures' "$t/out"; ok $? "two shards"
+run "$t/a.shard" "$t/b.shard" -k 9; grep -q '^# 217 boxes of 26 pictures' "$t/out"
+ok $? "two shards"
 
 # What is refused.
 run -k 4 -s 100 "$t/a.shard"

@@ -3,7 +3,10 @@
 n=0
 ok() {		# ok STATUS WHAT
 	n=$((n + 1))
-	[ "$1" = 0 ] && echo "ok $n - $2" || { echo "not ok $n - $2"; bad=1; sed 's/^/# /' "$t/err"; }
+	[ "$1" = 0 ] && { echo "ok $n - $2"; return; }
+	bad=1
+	echo "not ok $n - $2"
+	sed 's/^/# /' "$t/err"
 }
 t=$(mktemp -d) || exit 1
 trap 'rm -rf "$t"' EXIT
@@ -54,7 +57,8 @@ ops '2s/64/60/' "2: width=60 is not a multiple of 8, the net's stride; 56 or 64 
 ops '3s/64/100/' "3: height=100 is not a multiple of 8, the net's stride; 96 or 104 would be"
 ops '8s/,3//' '9: 1 steps but 2 scales: want one scale for each step'
 ops '9d' '8: 2 steps but 0 scales: want one scale for each step'
-ops '17s/convolutional/convolution/' '17: unknown section [convolution]; do you mean [convolutional]?'
+ops '17s/convolutional/convolution/' \
+    '17: unknown section [convolution]; do you mean [convolutional]?'
 ops '12s/8/eight/' '12: filters=eight: want a whole number from 1 to 1048576'
 ops '15s/leaky/leeky/' '15: activation=leeky: want linear, leaky, logistic, relu, mish or swish'
 ops '5s/$/\nsubdivisions=4/' '6: subdivisions=4 does not divide batch=2'

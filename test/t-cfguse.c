@@ -48,8 +48,8 @@ unused(enum loss_kind loss, enum aug_kind aug, enum lr_policy policy, int adam, 
 static int
 moves(const char *keys0, const char *keys1, long b, int layer)
 {
-	char *cfg = xasprintf("[net]\nwidth=8\nheight=8\nchannels=3\nburn_in=10\n[convolutional]\n%s\n"
-	    "[convolutional]\n%s\n[convolutional]\n", keys0, keys1);
+	char *cfg = xasprintf("[net]\nwidth=8\nheight=8\nchannels=3\nburn_in=10\n"
+	    "[convolutional]\n%s\n[convolutional]\n%s\n[convolutional]\n", keys0, keys1);
 	struct err e = { "" };
 	struct cfg *c = cfg_parse("a.cfg", cfg, strlen(cfg), &e);
 	struct warm w = { .lr = 1, .lr_bias = 1, .decay = 1 };
@@ -86,8 +86,10 @@ main(void)
 	ok(moves("", "stopbackward=1", 1, 0) == 0 && moves("", "stopbackward=1", 99999, 0) == 0 &&
 	    moves("", "stopbackward=1", 1, 1) == 1 && moves("", "stopbackward=1", 1, 2) == 1,
 	    "stopbackward=1: the layers before, for ever");
-	ok(moves("", "stopbackward=800", 799, 0) == 0 && moves("", "stopbackward=800", 799, 1) == 0 &&
-	    moves("", "stopbackward=800", 799, 2) == 1, "stopbackward=800: the layers up to it, at first");
+	ok(moves("", "stopbackward=800", 799, 0) == 0 &&
+	    moves("", "stopbackward=800", 799, 1) == 0 &&
+	    moves("", "stopbackward=800", 799, 2) == 1,
+	    "stopbackward=800: the layers up to it, at first");
 	ok(moves("", "stopbackward=800", 800, 0) == 1 && moves("", "stopbackward=800", 800, 1) == 1,
 	    "and all from update 800 on");
 	ok(moves("dont_update=5", "", 5, 0) == 0 && moves("dont_update=5", "", 6, 0) == 1 &&

@@ -239,7 +239,8 @@ static void
 odd_jpeg(const char *dir)
 {
 	static const struct { const char *name, *note; double mean[3]; } t[] = {
-		{ "jpeg/partial-progressive.jpg", "some detail is missing", { 193.6, 65.2, 114.9 } },
+		{ "jpeg/partial-progressive.jpg", "some detail is missing",
+		    { 193.6, 65.2, 114.9 } },
 		{ "jpeg/sampling-1x3.jpeg", "", { 151.5, 135.8, 108.1 } },
 		{ "jpeg/non-interleaved.jpg", "", { 2, 2, 2 } },
 		{ "jpeg/progressive.jpeg", "", { 151.5, 135.8, 107.9 } },

@@ -18,7 +18,8 @@ static const char *const models[] = {
 	"D/yolov2", "D/yolov2-tiny", "D/yolov2-tiny-voc", "D/yolov3", "D/yolov3-voc",
 	"D/yolov3-openimages", "D/yolov3-spp", "D/yolov3_5l", "D/yolov3-tiny", "D/yolov3-tiny_3l",
 	"D/yolov3-tiny-prn", "D/yolov4", "D/yolov4-tiny", "D/yolov4-tiny-3l", "D/yolov4-csp",
-	"D/yolov4-csp-swish", "D/yolov4x-mish", "D/yolov4-csp-x-swish", "D/yolov4-p5", "D/yolov4-p6",
+	"D/yolov4-csp-swish", "D/yolov4x-mish", "D/yolov4-csp-x-swish", "D/yolov4-p5",
+	"D/yolov4-p6",
 	"D/yolov7-tiny", "D/yolov7", "D/yolov7x", "D/enet-coco", "D/csresnext50-panet-spp",
 	"D/csresnext50-panet-spp-original-optimal", "D/yolov4-sam-mish-csp-reorg-bfm",
 	"D/cspx-p7-mish", "D/yolov4-csp-x-swish-frozen", "D/yolov4-p5-frozen",
@@ -26,7 +27,8 @@ static const char *const models[] = {
 	"W/yolo-fastest-1.1-coco/yolo-fastest-1.1-xl",
 	"W/mobilenetv2-nano-coco/MobileNetV2-YOLOv3-Nano-coco",
 	"W/mobilenetv2-fastest-voc-v1/MobileNetV2-YOLO-Fastest-voc",
-	"W/mobilenetv2-fastest-voc-v2/MobileNetV2-YOLO-Fastest-voc-v2", "W/yoloface-50k/yoloface-50k",
+	"W/mobilenetv2-fastest-voc-v2/MobileNetV2-YOLO-Fastest-voc-v2",
+	"W/yoloface-50k/yoloface-50k",
 	"W/nuclei-tiny/nuclei-tiny",
 };
 static int count, failed;
@@ -146,8 +148,8 @@ train(const char *name, struct dev *d, struct cfg *c, const char *loss)
 	}
 	ok(!bad && s.finite && s.loss > 0 && s.gnorm > 0 && s2.finite, name, "trains a step");
 	if (!bad)
-		printf("# %dx%d %s: loss %g, then %g\n", b.w, b.h, loss_name(r.train.loss.kind), s.loss,
-		    s2.loss);
+		printf("# %dx%d %s: loss %g, then %g\n", b.w, b.h, loss_name(r.train.loss.kind),
+		    s.loss, s2.loss);
 	else
 		printf("# %s\n", e.msg);
 	if (!bad) {

@@ -253,7 +253,8 @@ oddities(void)
 		if (!(c = cfg_read(path, &e)))
 			ok(strstr(e.msg, " belongs to ") || strstr(e.msg, " is not built here") ||
 			    strstr(e.msg, "activation="), e.msg);
-		for (char *w = strtok_r(colon + 6, ",", &save); c && w; w = strtok_r(NULL, ",", &save)) {
+		for (char *w = strtok_r(colon + 6, ",", &save); c && w;
+		    w = strtok_r(NULL, ",", &save)) {
 			char *say = xasprintf("%s: %s", line, w + strspn(w, " "));
 
 			for (char *p = say; *p; p++)
@@ -262,7 +263,8 @@ oddities(void)
 			free(say);
 		}
 		if (c && strstr(path, "yolov3-openimages"))
-			ok(c->net.batch == 1 && c->net.subdivisions == 1, "yolov3-openimages: batch 1");
+			ok(c->net.batch == 1 && c->net.subdivisions == 1,
+			    "yolov3-openimages: batch 1");
 		cfg_close(c);
 		free(path);
 	}

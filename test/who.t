@@ -41,7 +41,7 @@ my @table = (			# module, its files, the modules it may call
 	['inputs', 'source inputs', 'image shard'],
 	['detect', 'detect', 'cfg net weights box'],
 	['detwrite', 'detwrite', 'detect image imageids'],
-	['recipe', 'recipe', 'cfg loss augment schedule weights'],
+	['recipe', 'recipe cfguse', 'cfg loss augment schedule weights'],
 	['trainer', 'trainer', 'cfg net loss schedule sync weights'],
 	['validate', 'validate', 'detect eval evalset inputs net shard sync'],
 	['train', 'trainprep trainrun',

@@ -144,7 +144,7 @@ mean(const float *v, size_t n)
 	return sum / (double)n;
 }
 
-/* Centres become the mean of their boxes; one without boxes goes to the box that is served worst. */
+/* Centres become the mean of their boxes; one without boxes goes to the box served worst. */
 static void
 move(const struct anchors *a, struct size *c, const int *at, float *best)
 {
@@ -192,7 +192,7 @@ first_centres(const struct anchors *a, long start, struct size *c, float *best)
 		size_t at = 0;
 
 		for (size_t i = 0; i < a->n; i++)
-			if (best[i] < 1) {	/* the last that is not a centre yet, should sums round */
+			if (best[i] < 1) {	/* else the last that is no centre: sums round */
 				at = i;
 				if ((left -= 1 - best[i]) < 0)
 					break;
@@ -275,8 +275,8 @@ enough(const struct anchors *a, struct err *e)
 	for (size_t i = 1; i < a->n; i++)
 		kinds += by_size(&s[i - 1], &s[i]) != 0;
 	free(s);
-	return kinds >= a->k ? 0 : err_set(e, "%d anchors of boxes of %ld different sizes: -k %ld at "
-	    "most", a->k, kinds, kinds);
+	return kinds >= a->k ? 0 : err_set(e, "%d anchors of boxes of %ld different sizes: "
+	    "-k %ld at most", a->k, kinds, kinds);
 }
 
 /* ---- the cfg ------------------------------------------------------------------------------ */
@@ -345,10 +345,12 @@ print_heads(FILE *f, const struct cfg *c, const struct head *head, int n)
 	for (int i = 0, first = 0; i < n; first += head[i++].n) {
 		const struct layer *l = head[i].l;
 
-		fprintf(f, "# %s:%d: [%s], stride %d; the convolution before it: filters=%d\n", c->path,
-		    l->line, layer_name(l->type), c->net.w / l->w, head[i].n * (l->u.yolo.classes + 5));
+		fprintf(f, "# %s:%d: [%s], stride %d; the convolution before it: filters=%d\n",
+		    c->path, l->line, layer_name(l->type), c->net.w / l->w,
+		    head[i].n * (l->u.yolo.classes + 5));
 		for (int m = 0; l->type == L_YOLO && m < head[i].n; m++)
-			fprintf(f, "%s%d%s", m ? "," : "mask=", first + m, m + 1 < head[i].n ? "" : "\n");
+			fprintf(f, "%s%d%s", m ? "," : "mask=", first + m,
+			    m + 1 < head[i].n ? "" : "\n");
 	}
 }
 
@@ -358,7 +360,8 @@ print_heads(FILE *f, const struct cfg *c, const struct head *head, int n)
 static void
 print_anchors(FILE *f, const struct anchors *a, struct size *s, const struct layer *region)
 {
-	double sx = region ? (double)a->w / region->w : 1, sy = region ? (double)a->h / region->h : 1;
+	double sx = region ? (double)a->w / region->w : 1;
+	double sy = region ? (double)a->h / region->h : 1;
 	char text[2][32];
 
 	fprintf(f, "anchors=");
@@ -393,8 +396,8 @@ report(const struct anchors *a, const struct cfg *c, struct head *head, int nhea
 	if (c)
 		print_heads(o.f, c, head, nhead);
 	if (c)
-		fprintf(o.f, "# average IoU %.5f with the %d anchors of %s\n", average(a, old, nold), nold,
-		    c->path);
+		fprintf(o.f, "# average IoU %.5f with the %d anchors of %s\n",
+		    average(a, old, nold), nold, c->path);
 	fprintf(o.f, "# average IoU %.5f with these; best of %ld starts, seed %llu\n",
 	    average(a, s, a->k), a->starts, (unsigned long long)a->seed);
 	return out_commit(&o, e);
@@ -422,7 +425,8 @@ run(struct anchors *a, const struct cmd *m, struct cfg **c, struct err *e)
 	}
 	a->k = a->k ? a->k : DEFAULT_K;
 	if (a->k > MAX_K)
-		return err_set(e, "%s: its heads have %d anchors, %d at most", m->arg['c'], a->k, MAX_K);
+		return err_set(e, "%s: its heads have %d anchors, %d at most", m->arg['c'], a->k,
+		    MAX_K);
 	if ((n && share(head, n, a->k, e)) || read_shards(a, m->in, m->nin, e) || enough(a, e))
 		return -1;
 	return report(a, *c, head, n, m->arg['o'] ? m->arg['o'] : "-", e);
@@ -482,7 +486,8 @@ main(int argc, char **argv)
 	a.seed = (uint64_t)seed;
 	a.starts = settings_int(&m.set, "starts");
 	a.rounds = settings_int(&m.set, "rounds");
-	a.threads = settings_given(&m.set, "threads") ? (int)settings_int(&m.set, "threads") : cores();
+	a.threads = settings_given(&m.set, "threads") ? (int)settings_int(&m.set, "threads") :
+	    cores();
 	if ((bad = run(&a, &m, &c, &e)))
 		warn("%s", e.msg);
 	cfg_close(c);
