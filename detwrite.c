@@ -333,6 +333,8 @@ detwrite_open(const struct detwrite_opts *o, struct err *e)
 int
 detwrite_flush(struct detwrite *t, struct err *e)
 {
+	if (t->out.f == stdout)
+		return stdout_flush(e);
 	if (t->out.f && (fflush(t->out.f) || ferror(t->out.f)))
 		return err_set(e, "%s: %s", t->opt.out, strerror(errno));
 	return 0;

@@ -250,7 +250,9 @@ shard_add(struct shard_writer *w, const struct record *r, struct err *e)
 	pad(w);
 	remember(w, r, &rec, at, p + labels - (size_t)r->nbox * SHARD_BOX);
 	free(p);
-	return ferror(out(w)) ? err_set(e, "%s: %s", w->path, strerror(errno)) : 0;
+	if (!ferror(out(w)))
+		return 0;
+	return w->stream ? stdout_flush(e) : err_set(e, "%s: %s", w->path, strerror(errno));
 }
 
 static void
@@ -289,8 +291,8 @@ name_pieces(struct shard_writer *w, struct err *e)
 	int r = 0;
 	size_t i;
 
-	for (i = 0; i < w->npiece && !w->stream; i++)
-		if (fflush(w->piece[i].f) || fsync(fileno(w->piece[i].f)))
+	for (i = 0; i < w->npiece; i++)
+		if (w->piece[i].tmp && (fflush(w->piece[i].f) || fsync(fileno(w->piece[i].f))))
 			return err_set(e, "%s: %s", w->path, strerror(errno));
 	for (i = 0; i < w->npiece && !r; i++) {
 		free(w->piece[i].path);

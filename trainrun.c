@@ -115,8 +115,9 @@ log_step(struct run *r, const struct batch *b, const struct step_result *s, doub
 	progress_end();
 	if (append(r, r->log, "log.tsv", line, e))
 		return -1;
-	if (fputs(line, stdout) < 0 || fflush(stdout))
-		return err_set(e, "stdout: %s", strerror(errno));
+	fputs(line, stdout);
+	if (stdout_flush(e))
+		return -1;
 	progress("step %ld of %ld  loss %.4g  %.1f img/s  %.0f s left", r->step, r->last, s->loss,
 	    speed, (double)(r->last - r->step) * s->images / speed);
 	return 0;

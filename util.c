@@ -19,7 +19,7 @@
 
 const char *prog = "yolo";
 int quiet;
-static int progress_len;
+static int progress_len, stdout_told;
 
 int
 err_set(struct err *e, const char *fmt, ...)
@@ -336,19 +336,23 @@ path_isdir(const char *path)
 int
 out_open(struct outfile *o, const char *path, struct err *e)
 {
+	struct stat st;
+
 	memset(o, 0, sizeof *o);
-	o->path = xstrdup(path);
-	if (!strcmp(path, "-")) {
+	if (!strcmp(path, "-"))
 		o->f = stdout;
-		return 0;
+	else if (!stat(path, &st) && !S_ISREG(st.st_mode))
+		o->f = fopen(path, "wb");	/* a pipe or a device stays what it is */
+	else {
+		o->tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
+		o->f = fopen(o->tmp, "wb");
 	}
-	o->tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
-	if (!(o->f = fopen(o->tmp, "wb"))) {
-		err_set(e, "%s: %s", o->tmp, strerror(errno));
-		free(o->path);
+	if (!o->f) {
+		err_set(e, "%s: %s", path, strerror(errno));
 		free(o->tmp);
 		return -1;
 	}
+	o->path = xstrdup(path);
 	return 0;
 }
 
@@ -368,18 +372,20 @@ sync_dir(const char *path)
 int
 out_commit(struct outfile *o, struct err *e)
 {
-	int bad = ferror(o->f) | fflush(o->f);
+	int bad;
 
-	if (o->tmp) {
-		bad |= fsync(fileno(o->f));
+	if (o->f == stdout)
+		bad = stdout_flush(e);
+	else {
+		bad = ferror(o->f) | fflush(o->f) | (o->tmp && fsync(fileno(o->f)));
 		bad |= fclose(o->f);
-		bad = bad || rename(o->tmp, o->path);
+		if (bad || (o->tmp && rename(o->tmp, o->path)))
+			bad = err_set(e, "%s: %s", o->path,
+			    errno ? strerror(errno) : "write failed");
 	}
-	if (bad) {
-		err_set(e, "%s: %s", o->path, errno ? strerror(errno) : "write failed");
-		if (o->tmp)
-			unlink(o->tmp);
-	} else if (o->tmp)
+	if (o->tmp && bad)
+		unlink(o->tmp);
+	else if (o->tmp)
 		sync_dir(o->path);
 	free(o->path);
 	free(o->tmp);
@@ -392,13 +398,43 @@ out_abort(struct outfile *o)
 {
 	if (!o->f)
 		return;
-	if (o->tmp) {
+	if (o->f != stdout)
 		fclose(o->f);
+	if (o->tmp)
 		unlink(o->tmp);
-	}
 	free(o->path);
 	free(o->tmp);
 	o->f = NULL;
+}
+
+int
+stdout_flush(struct err *e)
+{
+	int bad = ferror(stdout);
+
+	if (!fflush(stdout) && !bad)
+		return 0;
+	stdout_told = 1;
+	return err_set(e, "stdout: %s", errno ? strerror(errno) : "write failed");
+}
+
+/* At exit: what nobody flushed. */
+static void
+last_flush(void)
+{
+	struct err e;
+
+	if (stdout_told || !stdout_flush(&e))
+		return;
+	warn("%s", e.msg);
+	_exit(1);
+}
+
+void
+program(const char *name)
+{
+	prog = name;
+	atexit(last_flush);
 }
 
 void

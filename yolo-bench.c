@@ -35,7 +35,7 @@ int
 main(int argc, char **argv)
 {
 	calm_threads(argv);
-	prog = "yolo-bench";
+	program("yolo-bench");
 	if (argc < 2)
 		return usage(stderr);
 	if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))

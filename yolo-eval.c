@@ -398,7 +398,7 @@ main(int argc, char **argv)
 	struct err e = { "" };
 	int r;
 
-	prog = "yolo-eval";
+	program("yolo-eval");
 	memset(&c, 0, sizeof c);
 	settings_open(&c.set, table);
 	eval_defaults(&c.opt);

@@ -281,7 +281,7 @@ main(int argc, char **argv)
 	struct cmd c;
 	int letter, r;
 
-	prog = "yolo-prep";
+	program("yolo-prep");
 	memset(&c, 0, sizeof c);
 	c.pack.max_bad = -1;
 	c.pack.threads = cores();
@@ -304,7 +304,5 @@ main(int argc, char **argv)
 	r = c.mode == 't' ? table(argv, argc) : c.mode == 'C' ? check(argv, argc) :
 	    c.mode == 'x' ? unpack(&c, argv, argc) : pack(&c);
 	settings_close(&c.set);
-	if (fflush(stdout) || ferror(stdout))
-		die(1, "stdout: write failed");
 	return r;
 }

@@ -69,7 +69,7 @@ main(int argc, char **argv)
 	int status;
 
 	calm_threads(argv);
-	prog = "yolo-train";
+	program("yolo-train");
 	settings_open(&c.set, train_settings);
 	parse(&c, argc, argv);
 	if (train_prepare(&c, &e))

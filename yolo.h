@@ -34,6 +34,7 @@ struct err {
 };
 
 extern const char *prog;	/* the program's name, for messages */
+void program(const char *name);	/* sets it; at exit, stdout that cannot be written is status 1 */
 extern int quiet;		/* -q: no progress lines */
 
 int err_set(struct err *, const char *fmt, ...) PRINTF(2, 3);	/* always returns -1 */
@@ -63,8 +64,8 @@ char *path_dir(const char *path);	/* "." where there is no slash */
 const char *path_base(const char *path);	/* points into path */
 int path_isdir(const char *path);
 
-/* A file that appears complete or not at all: written as PATH.tmp.PID, fsync, rename.  Path "-"
- * is stdout. */
+/* A file that appears complete or not at all: written as PATH.tmp.PID, fsync, rename.  Path "-" is
+ * stdout; a pipe or device is written to directly. */
 struct outfile {
 	FILE *f;
 	char *path, *tmp;
@@ -72,6 +73,7 @@ struct outfile {
 int out_open(struct outfile *, const char *path, struct err *);
 int out_commit(struct outfile *, struct err *);	/* closes; -1 when anything was not written */
 void out_abort(struct outfile *);		/* closes and removes */
+int stdout_flush(struct err *);	/* -1: something printed so far could not be written */
 void tsv_name(FILE *, const char *);		/* tab, newline, backslash as \t \n \\ */
 
 /* ---- opt.c: -O key=value ------------------------------------------------------------------ */

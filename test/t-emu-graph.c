@@ -35,8 +35,7 @@ struct probe {
 	struct weights w;
 	int n;				/* images */
 	float *x, *coef[MAX_HEADS], *grad, *train, *raw;
-	double step, bound, largest;	/* largest: of the gradients' lengths */
-	double worst;
+	double step, bound, largest, worst;	/* largest: of the gradients' lengths */
 	char where[80];
 };
 
