@@ -1,19 +1,16 @@
-/* trainprep.c -- from the command line to what a rank needs: options, data, cfg, recipe.
+/* trainprep.c -- from the command line to what a rank needs: options, cfg, recipe.
  *
  * A resumed run takes every option that determines numbers from its checkpoint; options given again
- * must agree.  Data that is not a shard is packed once into the run's folder by yolo-prep; a shard
- * elsewhere is linked there, so that -R finds it. */
+ * must agree. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "yolo.h"
 
-static const char letters[] = "ALSbenps";	/* saved in the checkpoint */
+static const char letters[] = "ALSbenpsw";	/* saved in the checkpoint */
 static const char *const free_settings[] = { "plan", "save", "steps", "threads", NULL };
 
 static int
@@ -122,106 +119,6 @@ whole(const struct train_cmd *c, int letter, long lo, long hi, long otherwise, l
 	return 0;
 }
 
-static int
-is_shard(const char *path)
-{
-	struct err e;
-	struct shard *s;
-
-	if (path_isdir(path) || access(path, R_OK) || !strcmp(path, "-"))
-		return 0;
-	if (!(s = shard_open(path, &e)))
-		return 0;
-	shard_close(s);
-	return 1;
-}
-
-/* Run yolo-prep, which stands beside this program, on the inputs. */
-static int
-pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct err *e)
-{
-	char self[4096], *prep;
-	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-	char **argv = (char **)xcalloc((size_t)n + 8, sizeof *argv);
-	int k = 0, status;
-	pid_t pid;
-
-	if (len < 0)
-		len = 0;
-	self[len] = 0;
-	*(char *)(path_base(self) - self + self) = 0;
-	prep = xasprintf("%syolo-prep", self);
-	argv[k++] = prep;
-	if (quiet)
-		argv[k++] = (char *)"-q";
-	if (c->arg['n']) {
-		argv[k++] = (char *)"-n";
-		argv[k++] = (char *)c->arg['n'];
-	}
-	argv[k++] = (char *)"-o";
-	argv[k++] = (char *)out;
-	for (int i = 0; i < n; i++)
-		argv[k++] = in[i];
-	fflush(NULL);
-	if (!(pid = fork())) {
-		execvp(len ? prep : "yolo-prep", argv);
-		warn("%s: %s", prep, strerror(errno));
-		_exit(127);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		status = -1;
-	free(prep);
-	free(argv);
-	return status ? err_set(e, "packing %s failed", in[0]) : 0;
-}
-
-/* NAME.shard in the run's folder: packed from the inputs, or a link to a shard. */
-static struct shard *
-data(struct train_cmd *c, const char *name, char *const *in, int n, struct err *e)
-{
-	char *file = xasprintf("%s.shard", name), *path = path_join(c->dir, file), *real;
-	struct shard *s = NULL;
-	struct stat st;
-
-	if (n == 1 && is_shard(in[0]) && (real = realpath(in[0], NULL))) {
-		if (!stat(path, &st) || !lstat(path, &st))
-			unlink(path);
-		if (!symlink(real, path) || errno == EEXIST)
-			s = shard_open(path, e);
-		else
-			err_set(e, "%s: %s", path, strerror(errno));
-		free(real);
-	} else if ((n && !pack(c, in, n, path, e)) || (!n && !access(path, R_OK)))
-		s = shard_open(path, e);
-	else if (!n)
-		err_set(e, "%s: %s", path, strerror(errno));
-	free(file);
-	free(path);
-	return s;
-}
-
-static int
-open_data(struct train_cmd *c, struct err *e)
-{
-	const char *val = c->arg['v'];
-	char *shard = path_join(c->dir, "val.shard"), *const in[] = { (char *)val };
-	int had = !access(shard, R_OK);
-
-	free(shard);
-	if (!(c->train = data(c, "train", c->in, c->nin, e)))
-		return -1;
-	if (val || (c->resume && had))
-		if (!(c->val = data(c, "val", in, val != NULL, e)))
-			return -1;
-	if (c->resume && strcmp(shard_uuid(c->train), c->from.data))
-		return err_set(e,
-		    "%s/train.shard: not the data that the run was started with (uuid %s, was %s)",
-		    c->dir, shard_uuid(c->train), c->from.data);
-	if (shard_count(c->train) < 1)
-		return err_set(e, "%s/train.shard: no pictures to train on", c->dir);
-	return 0;
-}
-
 /* A stock cfg by its name: as given, else beside the program, else where it was installed. */
 static char *
 find_cfg(const char *name)
@@ -246,6 +143,26 @@ find_cfg(const char *name)
 	return path;
 }
 
+/* A cfg given to a resumed run must say what the run's own says. */
+static int
+same_cfg(struct train_cmd *c, struct err *e)
+{
+	char *path = find_cfg(c->arg['c']), *text;
+	struct cfg *given = cfg_read(path, e);
+	int bad = !given;
+
+	if (given) {
+		text = recipe_cfg_text(given, c->recipe.train.loss.kind);
+		if (strcmp(text, c->from.cfg))
+			bad = err_set(e, "-c %s: the run was started with another: %s/run.cfg",
+			    c->arg['c'], c->dir);
+		free(text);
+	}
+	cfg_close(given);
+	free(path);
+	return bad ? -1 : 0;
+}
+
 /* The cfg that is really run: the loss flavour's heads, the size asked for. */
 static int
 open_cfg(struct train_cmd *c, struct err *e)
@@ -260,6 +177,8 @@ open_cfg(struct train_cmd *c, struct err *e)
 		return -1;
 	r = recipe_make(&c->recipe, raw, c->resume ? c->from.loss : c->arg['L'], c->arg['A'],
 	    c->arg['b'] ? atoi(c->arg['b']) : 0, c->arg['e'] ? atof(c->arg['e']) : 0, &c->set, e);
+	if (!r && c->resume && c->arg['c'])
+		r = same_cfg(c, e);
 	if (!r) {
 		text = recipe_cfg_text(raw, c->recipe.train.loss.kind);
 		c->cfg = cfg_parse(raw->path, text, strlen(text), e);
@@ -398,7 +317,7 @@ train_prepare(struct train_cmd *c, struct err *e)
 		return -1;
 	c->usage = 0;
 	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) ||
-	    open_cfg(c, e) || open_data(c, e) || check_classes(c, e))
+	    open_cfg(c, e) || train_data(c, e) || check_classes(c, e))
 		return -1;
 	recipe_length(&c->recipe, shard_count(c->train));
 	steps = settings_str(&c->set, "steps");

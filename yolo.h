@@ -1830,7 +1830,7 @@ void validator_close(struct validator *);
 int validator_run(struct validator *, const float *train, const float *stat, struct sync *,
     struct val_result *, struct err *);
 
-/* ---- trainprep.c, trainrun.c: yolo-train's two halves ------------------------------------- */
+/* ---- trainprep.c, traindata.c, trainrun.c: yolo-train's parts ------------------------------ */
 
 struct train_cmd {
 	const char *arg[128];		/* arguments of the option letters, NULL where not given */
@@ -1851,6 +1851,7 @@ struct train_cmd {
 /* Options, resume, data (packed into the run's folder unless it is a shard), cfg and recipe.
  * Starts no thread and touches no device. */
 int train_prepare(struct train_cmd *, struct err *);
+int train_data(struct train_cmd *, struct err *);	/* its part: train and val are opened */
 /* The training of one rank: exit status 0, 1 (message in err), 130, 143. */
 int train_rank(struct train_cmd *, const struct world *, struct err *);
 size_t train_ring_bytes(const struct train_cmd *);	/* what the loader takes */

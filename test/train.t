@@ -63,6 +63,24 @@ train -o "$t/whole1" "$t/train.shard" >/dev/null; [ $? = 1 ] && has 'holds a run
 ok $? 'a folder that holds a run is refused'
 train -R -o "$t/whole1" -b 4 >/dev/null; [ $? = 1 ] && has '-b 4'
 ok $? '-R with another batch is refused'
+sed 's/filters=16/filters=12/' test/small.cfg >"$t/other.cfg"
+train -R -o "$t/whole1" -c "$t/other.cfg" >/dev/null; [ $? = 1 ] && has 'other.cfg: the run was'
+ok $? '-R with another cfg is refused'
+train -R -o "$t/whole1" -w "$t/whole1/best.weights" >/dev/null; [ $? = 1 ] && has '-w .*without'
+ok $? '-R with weights that the run did not begin with is refused'
+train -R -o "$t/whole1" "$t/valset/images" >/dev/null; [ $? = 1 ] && has 'not the data'
+ok $? '-R with other pictures is refused'
+./yolo-train -q -R -v "$t/train.shard" -o "$t/whole1" >/dev/null 2>"$t/err"
+[ $? = 1 ] && has 'not the data'; ok $? '-R with other pictures to validate on is refused'
+mv "$t/train.shard" "$t/moved.shard"
+./yolo-train -q -R -o "$t/whole1" >/dev/null 2>"$t/err"; [ $? = 1 ] && has 'train.shard: No such'
+ok $? '-R names data that is gone'
+train -R -n "$t/set/names" -o "$t/whole1" "$t/set/images" >/dev/null; [ $? = 1 ] && has '-n .*without'
+ok $? '-R with names that were not given is refused'
+train -R -o "$t/whole1" "$t/moved.shard" >/dev/null && has 'nothing left'
+ok $? '-R takes the same data from another place, the same cfg and the same validation set'
+mv "$t/moved.shard" "$t/train.shard"
+ls "$t/whole1" | grep -q again; [ $? = 1 ]; ok $? 'and leaves nothing behind'
 train -R -o "$t/nothing" >/dev/null; [ $? = 1 ] && has 'no last.safetensors'
 ok $? '-R without a checkpoint is refused'
 train -O nonsense=1 -o "$t/x" "$t/train.shard" >/dev/null; [ $? = 2 ] && has 'unknown setting'
@@ -84,5 +102,5 @@ pid=$!
 while ! grep -q '^5	' "$t/log" 2>/dev/null && kill -0 $pid 2>/dev/null; do sleep .02; done
 kill -TERM $pid; wait $pid
 [ $? = 143 ] && [ -e "$t/term/last.safetensors" ]; ok $? 'SIGTERM: a checkpoint, and status 143'
-train -R -O steps=20 -o "$t/term" >/dev/null; ok $? '... from which the run goes on'
+./yolo-train -q -R -O steps=20 -o "$t/term" >/dev/null 2>"$t/err"; ok $? '... from which the run goes on'
 echo "1..$n"

@@ -44,7 +44,7 @@ my @table = (			# module, its files, the modules it may call
 	['recipe', 'recipe cfguse', 'cfg loss augment schedule weights'],
 	['trainer', 'trainer', 'cfg net loss schedule sync weights'],
 	['validate', 'validate', 'detect eval evalset inputs net shard sync'],
-	['train', 'trainprep trainrun',
+	['train', 'traindata trainprep trainrun',
 	    'cfg dev loader loss net recipe safetensors schedule shard sync trainer validate ' .
 	    'weights'],
 	['bench', 'bencheval benchops benchstep benchutil', 'cfg dev eval evalset loader net recipe shard trainer weights'],
