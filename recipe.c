@@ -12,11 +12,14 @@
 const struct setting train_settings[] = {
 	{ "accumulate", "global", "global|mean|sum",
 	    "what the loss of a mini-batch is divided by: the whole batch's counts or its own" },
+	{ "anchor_t", "4", "1..inf", "ciou: an anchor takes a truth whose sides differ by less than this factor" },
 	{ "beta2", "0.999", "0..1", "Adam: decay of the squared gradients" },
 	{ "bn_momentum", NULL, "0..1",
 	    "share of a batch in the running statistics (0.1; darknet's losses 0.01)" },
+	{ "box_gain", NULL, "0..inf", "weight of the box term (0.05 with ciou; not in darknet's losses)" },
 	{ "bucket", "6250000", "int 1..inf", "floats of a gradient bucket between ranks" },
 	{ "clip", NULL, "0..inf", "largest gradient norm (10 with ciou, else none)" },
+	{ "cls_gain", NULL, "0..inf", "weight of the class term (0.5 with ciou; not in darknet's losses)" },
 	{ "cutoff", NULL, "int 0..inf", "load only the first N layers of -w" },
 	{ "decay", NULL, "0..1", "weight decay of convolution weights (the cfg's decay)" },
 	{ "deterministic", "0", "0|1", "on CUDA: the same bits in every run" },
@@ -37,6 +40,7 @@ const struct setting train_settings[] = {
 	    "mosaic=0)" },
 	{ "nan_stop", "10", "int 1..inf", "end the run after so many skipped updates in a row" },
 	{ "nesterov", NULL, "0|1", "Nesterov's momentum (1 with ciou)" },
+	{ "obj_gain", NULL, "0..inf", "weight of the objectness term (1 with ciou; not in darknet's losses)" },
 	{ "plan", "0", "0|1", "print the bytes needed and stop" },
 	{ "policy", NULL, "constant|steps|step|exp|poly|sigmoid|sgdr|cosine",
 	    "learning rate over time (the cfg's policy, else cosine)" },
@@ -117,6 +121,15 @@ make_optimiser(struct recipe *r, const struct settings *s)
 	r->save = settings_int(s, "save");
 }
 
+static void
+make_gains(struct loss *l, const struct settings *s)
+{
+	l->gain_box = pick(s, "box_gain", l->gain_box);
+	l->gain_obj = pick(s, "obj_gain", l->gain_obj);
+	l->gain_cls = pick(s, "cls_gain", l->gain_cls);
+	l->anchor_t = settings_num(s, "anchor_t");
+}
+
 static int
 make_augment(struct recipe *r, const struct cfg *c, const char *name, const struct settings *s,
     struct err *e)
@@ -190,6 +203,7 @@ recipe_make(struct recipe *r, const struct cfg *c, const char *loss, const char 
 		r->epochs = 100;
 	if (r->net.subdivisions > r->batch)
 		r->net.subdivisions = r->batch;
+	make_gains(&r->train.loss, s);
 	make_optimiser(r, s);
 	return make_augment(r, c, aug, s, e);
 }
