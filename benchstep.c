@@ -262,13 +262,13 @@ bench_step(int argc, char **argv)
 			puts("usage: yolo-bench step [-Chq] [-b batch] [-c cfg] [-d device]\n"
 			    "                       [-j threads] [-O key=value] [-p precision]\n"
 			    "                       [-s side] [shard]");
-			return 0;
+			exit(0);
 		case 'q': quiet = 1; break;
-		case '?': return 2;
+		case '?': exit(2);
 		case 'O':
 			if (!strcmp(optarg, "help")) {
 				settings_help(&b.set, stdout);
-				return 0;
+				exit(0);
 			}
 			if (settings_set(&b.set, optarg, &e))
 				die(2, "%s", e.msg);

@@ -25,7 +25,8 @@ fn_exp(float x)
 #else
 	float c = x > 89 ? 89 : x < -104 ? -104 : x, n = rintf(c * 1.44269504f), p, f, g;
 	float r = fmaf(n, -1.42860682e-6f, fmaf(n, -.693145752f, c));
-	int32_t i = (int32_t)n, j = i / 2, a = (j + 127) << 23, b = (i - j + 127) << 23;
+	int32_t i = (int32_t)n, j = i / 2;
+	uint32_t a = (uint32_t)(j + 127) << 23, b = (uint32_t)(i - j + 127) << 23;
 
 	p = fmaf(1.f / 5040, r, 1.f / 720);
 	p = fmaf(p, r, 1.f / 120);

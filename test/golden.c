@@ -98,6 +98,7 @@ main(int argc, char **argv)
 {
 	struct dev_opts o = { .threads = 0, .exact = 1, .deterministic = 1 };
 	const char *spec = "cpu";
+	char *beside;
 	struct gold g = { 0 };
 	struct err e;
 	int bad = 0;
@@ -119,7 +120,9 @@ main(int argc, char **argv)
 		printf("1..0 # SKIP no %s\n", argv[1]);
 		return 0;
 	}
-	g.weights = argc > 2 && *argv[2] ? argv[2] : xasprintf("%s/../data/weights", argv[1]);
+	g.weights = beside = xasprintf("%s/../data/weights", argv[1]);
+	if (argc > 2 && *argv[2])
+		g.weights = argv[2];
 	if (!(g.dev = dev_open(spec, &o, &e)))
 		die(1, "%s", e.msg);
 	nftw(argv[1], collect, 16, FTW_PHYS);
@@ -128,6 +131,7 @@ main(int argc, char **argv)
 	for (size_t i = 0; i < nfound; i++)
 		bad += one(&g, i, argv[1]) < 0;
 	dev_close(g.dev);
+	free(beside);
 	printf("# %d of %zu failed\n", bad, nfound);
 	return bad ? 1 : 0;
 }

@@ -195,6 +195,14 @@ run(struct gold *g, struct sync *sync, struct err *e)
 	return bad ? -1 : 0;
 }
 
+static void
+close_case(struct gold *g)
+{
+	st_close(g->st);
+	yajl_tree_free(g->j);
+	free(g->stem);
+}
+
 /* In a fresh process: golden -1 CASE.json */
 int
 gold_train_ranks(const char *json)
@@ -211,18 +219,23 @@ gold_train_ranks(const char *json)
 
 	if (!text || !(g.j = yajl_tree_parse(text, why, sizeof why)))
 		die(1, "%s: cannot be read", json);
+	free(text);
 	g.stem = xasprintf("%.*s", (int)strlen(json) - 5, json);
 	st = xasprintf("%s.safetensors", g.stem);
 	if (!(g.st = st_open(st, &e)))
 		die(1, "%s", e.msg);
-	if (sync_fork(&world, (int)gold_num(g.j, "parts", 2), &status) < 0)
+	free(st);
+	if (sync_fork(&world, (int)gold_num(g.j, "parts", 2), &status) < 0) {
+		close_case(&g);
 		return status;
+	}
 	if (!(g.dev = dev_open("cpu", &o, &e)) || !(sync = sync_open(&world, g.dev, &e)))
 		die(1, "%s", e.msg);
 	if (run(&g, sync, &e))
 		die(1, "rank %d: %s", sync->rank, e.msg);
 	sync_close(sync);
 	dev_close(g.dev);
+	close_case(&g);
 	exit(0);
 }
 

@@ -488,9 +488,9 @@ main(void)
 	if (!d[0])
 		die(1, "%s", e.msg);
 	emu_block = 32;
-	for (int k = 0; k < 2; k++)
+	for (int k = 0; k < 2; dev_close(d[k++]))
 		for (size_t i = 0; i < sizeof tab / sizeof *tab; i++)
-			for (int seed = 0; seed < (tab[i].draw != any ? 1 : k ? 1 : 16); seed++) {
+			for (int seed = 0; seed < (tab[i].draw == any && !k ? 16 : 1); seed++) {
 				begin(&s, (uint64_t)seed + 100 * i);
 				tab[i].draw(&s);
 				graph(tab[i].name, &s, d[k], device[k], tab[i].smooth);
