@@ -83,11 +83,13 @@ bilinear(const struct image *src, struct image *dst)
 	free(ty);
 }
 
-/* Corner-aligned taps in darknet's own float arithmetic; the last output is the last pixel. */
+/* Corner-aligned taps in darknet's own float arithmetic.  The last column is the last pixel's.  The
+ * last row has no second tap: where (n-1) * scale is rounded to a little less than the last pixel
+ * (640x480 to 320x240) nearly nothing is left of it, and darknet's networks see a dark line. */
 struct ftap { int at, next; float w0, w1; };
 
 static struct ftap *
-corner_taps(int src, int n)
+corner_taps(int src, int n, int rows)
 {
 	struct ftap *t = (struct ftap *)xmalloc((size_t)n * sizeof *t);
 	float scale = n > 1 ? (float)(src - 1) / (float)(n - 1) : 0;
@@ -97,12 +99,12 @@ corner_taps(int src, int n)
 		int at = (int)s;
 
 		f = s - (float)at;
-		if (i == n - 1 || at >= src - 1)
+		if ((i == n - 1 && !rows) || at >= src - 1)
 			at = src - 1, f = 0;
 		t[i].at = at;
 		t[i].next = at + (at < src - 1);
 		t[i].w0 = 1 - f;
-		t[i].w1 = f;
+		t[i].w1 = i < n - 1 ? f : 0;
 	}
 	return t;
 }
@@ -111,7 +113,7 @@ corner_taps(int src, int n)
 static void
 corner(const struct image *src, int nw, int nh, float *out, size_t stride)
 {
-	struct ftap *tx = corner_taps(src->w, nw), *ty = corner_taps(src->h, nh);
+	struct ftap *tx = corner_taps(src->w, nw, 0), *ty = corner_taps(src->h, nh, 1);
 	size_t n = (size_t)nw * 3;
 	float *col = (float *)xmalloc((size_t)src->h * n * sizeof *col);
 

@@ -103,6 +103,30 @@ darknet(int w, int h, int nw, int nh)
 	free(x);
 }
 
+/* darknet's last row has one tap: where float rounds its place to just before the last pixel, it is
+ * dark, else it is the last row of pixels. */
+static void
+dark_line(int w, int h, int nw, int nh, int dark)
+{
+	struct image im = image_new(w, h);
+	float *x = (float *)xmalloc((size_t)nw * (size_t)nh * 3 * sizeof *x);
+	int good = 1;
+	char what[80];
+
+	memset(im.px, 255, (size_t)w * (size_t)h * 3);
+	image_to_net(&im, fit_stretch(w, h, nw, nh), RESIZE_DARKNET, nw, nh, x);
+	for (int i = 0; i < nw * nh * 3; i++) {
+		int last = i / 3 / nw == nh - 1;
+
+		good &= last && dark ? x[i] < .001f : fabsf(x[i] - 1) < 1e-6f;
+	}
+	snprintf(what, sizeof what, "darknet's %dx%d to %dx%d: the last row is %s", w, h, nw, nh,
+	    dark ? "dark" : "like the others");
+	ok(good, what);
+	image_free(&im);
+	free(x);
+}
+
 static void
 letterbox(void)
 {
@@ -118,6 +142,10 @@ letterbox(void)
 	darknet(90, 70, 32, 32);
 	darknet(1, 1, 32, 32);
 	darknet(64, 1, 32, 32);
+	dark_line(640, 480, 320, 240, 1);
+	dark_line(640, 426, 320, 213, 1);
+	dark_line(640, 427, 320, 213, 0);
+	dark_line(768, 576, 320, 240, 0);
 	image_to_net(&im, fit_letterbox(50, 20, 100, 100), RESIZE_STB, 100, 100, x);
 	ok(x[0] == 114.0f / 255.0f && x[100 * 100 * 3 - 1] == 114.0f / 255.0f,
 	    "stb: border of 114");

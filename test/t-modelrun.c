@@ -1,9 +1,9 @@
 /* t-modelrun.c -- published networks run forward and train a step.
  *
  * Batch 1 at the smallest side that fits, synthetic picture and truths, weights at their beginning.
- * A step must be finite, reach every kernel of the network that is not frozen, and leave weights
- * with which the folded inference network gives numbers.  Without an argument only networks up to
- * SMALL parameters, with "all" every one. */
+ * A step must be finite, reach every kernel of the network but those that stopbackward holds, and
+ * leave weights with which the folded inference network gives numbers.  Without an argument only
+ * networks up to SMALL parameters, with "all" every one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,23 +75,36 @@ make_batch(const struct cfg *c)
 	return b;
 }
 
-/* Kernels that stayed as they were, but for layers before one with stopbackward=1. */
+/* The first layer that a step shall change: stopbackward holds those before it, and itself. */
 static int
-untouched(const struct cfg *c, const struct params *p, const struct weights *a,
-    const struct weights *b)
+first_moving(const struct cfg *c)
 {
-	int n = 0, stop = 0;
+	int stop = 0;
 
 	for (int i = 0; i < c->nl; i++)
-		if (c->l[i].stopbackward == 1 || c->l[i].train_only_bn)
+		if (c->l[i].stopbackward || c->l[i].train_only_bn)
 			stop = i + 1;
+	return stop;
+}
+
+/* Kernels that stayed as they were though they should move, and held ones that moved. */
+static int
+wrong_moves(const struct cfg *c, const struct params *p, const struct weights *a,
+    const struct weights *b)
+{
+	int n = 0, stop = first_moving(c);
+
 	for (int i = 0; i < p->np; i++) {
 		const struct param *q = &p->p[i];
+		int moved, held = q->layer < stop;
 
-		if (q->kind != P_WEIGHT || q->layer < stop)
-			continue;
-		if (!memcmp(a->train + q->off, b->train + q->off, q->n * sizeof(float))) {
-			printf("# layer %d, line %d: no update\n", q->layer, c->l[q->layer].line);
+		if (q->kind != P_WEIGHT ||
+		    (q->layer == stop - 1 && c->l[stop - 1].stopbackward == 1))
+			continue;		/* stopbackward=1: itself has weight decay only */
+		moved = memcmp(a->train + q->off, b->train + q->off, q->n * sizeof(float)) != 0;
+		if (moved != !held) {
+			printf("# layer %d, line %d: %s\n", q->layer, c->l[q->layer].line,
+			    moved ? "moved" : "no update");
 			n++;
 		}
 	}
@@ -156,7 +169,9 @@ train(const char *name, struct dev *d, struct cfg *c, const char *loss)
 		then.train = (float *)xcalloc(net->par.ntrain + 1, sizeof(float));
 		then.stat = (float *)xcalloc(net->par.nstat + 1, sizeof(float));
 		net_get(net, &then);
-		ok(!untouched(c, &net->par, &first, &then), name, "the step reaches every kernel");
+		ok(!wrong_moves(c, &net->par, &first, &then), name,
+		    first_moving(c) ? "the step reaches every kernel that is not held" :
+		    "the step reaches every kernel");
 		if (!loss)
 			detect(name, d, c, &b, &then);
 	}
