@@ -147,11 +147,13 @@ load_weights(struct bench *b, struct err *e)
 	weights_init(b->cfg, &b->net->par, 0, &w);
 	trainer_put(b->t, &w);
 	weights_free(&w);
-	b->batches = loader_bytes(&lo);
-	if (b->shard)
-		return (b->loader = loader_open(b->shard, &lo, 0, b->steps, e)) ? 0 : -1;
-	fake_batch(b);
-	return 0;
+	if (!b->shard) {
+		fake_batch(b);
+		return 0;
+	}
+	b->batches = loader_bytes(&lo, b->shard);
+	b->loader = loader_open(b->shard, &lo, 0, b->steps, e);
+	return b->loader ? 0 : -1;
 }
 
 static int

@@ -153,10 +153,36 @@ keeps(const struct loader_opts *o)
 	return !o->in_order && o->aug.kind == AUG_MOSAIC && o->aug.mosaic > 0;
 }
 
-size_t
-loader_bytes(const struct loader_opts *o)
+/* Pictures that mosaic's window spans: what of them stays decoded. */
+static int
+window(const struct loader_opts *o)
 {
-	return lay_out(o, NULL, NULL) + (keeps(o) ? LOADER_KEEP : 0);
+	return AUG_WINDOW + depth(o) * most(o);
+}
+
+static size_t
+kept_bytes(const struct loader_opts *o, struct shard *s)
+{
+	long n = shard_count(s);
+	size_t sum = 0, top = 0;
+	struct record r;
+	struct err e;
+
+	for (long i = 0; i < n; i++) {
+		size_t one = shard_labels(s, i, &r, &e) ? 0 : (size_t)r.w * (size_t)r.h * 3;
+
+		sum += one;
+		top = one > top ? one : top;
+	}
+	if (n > window(o))
+		sum = top * (size_t)window(o);
+	return sum < LOADER_KEEP ? sum : LOADER_KEEP;
+}
+
+size_t
+loader_bytes(const struct loader_opts *o, struct shard *s)
+{
+	return lay_out(o, NULL, NULL) + (keeps(o) ? kept_bytes(o, s) : 0);
 }
 
 /* Room for n; the block's own room is left behind when it is too small. */
@@ -377,7 +403,7 @@ loader_open(struct shard *sh, const struct loader_opts *o, long first, long step
 		die(1, "out of memory: %zu bytes for batches of the loader",
 		    lay_out(o, NULL, NULL));
 	if (keeps(o))		/* the window, and what is being made ahead of it */
-		l->keep = album_open(LOADER_KEEP, AUG_WINDOW + l->depth * most(o));
+		l->keep = album_open(LOADER_KEEP, window(o));
 	lay_out(o, (unsigned char *)l->ring, &l->slot);
 	for (int i = 0; i < l->depth; i++) {
 		l->slot[i].state = EMPTY;

@@ -238,7 +238,7 @@ train_ring_bytes(const struct train_cmd *c)
 {
 	struct loader_opts o = loader_options(c, 0);
 
-	return loader_bytes(&o);
+	return loader_bytes(&o, c->train);
 }
 
 static int

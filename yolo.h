@@ -640,12 +640,12 @@ struct loader *loader_open(struct shard *, const struct loader_opts *, long firs
 struct batch *loader_next(struct loader *, struct err *);
 void loader_free(struct loader *, struct batch *);	/* give the slot back */
 void loader_close(struct loader *);	/* at any moment */
-/* The one block that its ring takes and, with mosaic, LOADER_KEEP bytes of decoded pictures at
- * most.  Each thread's file and decoded pictures, and labels beyond LOADER_TRUTH a picture, come on
+/* The one block that its ring takes and, with mosaic, what of this shard's pictures is kept
+ * decoded, LOADER_KEEP bytes at most.  Each thread's file and decoded pictures, and labels beyond LOADER_TRUTH a picture, come on
  * top. */
 #define LOADER_TRUTH 64
 #define LOADER_KEEP ((size_t)256 << 20)
-size_t loader_bytes(const struct loader_opts *);
+size_t loader_bytes(const struct loader_opts *, struct shard *);
 /* The record of sample t: a keyed permutation of 0..n-1 for every epoch t / n. */
 long loader_record(uint64_t seed, long n, long t);
 

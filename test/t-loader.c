@@ -419,9 +419,9 @@ memory(void)
 	if (!grew)
 		printf("ok %d - the ring takes what was said # SKIP another allocator\n", ++count);
 	else
-		ok(grew >= loader_bytes(&o) && grew <= loader_bytes(&o) + 3 * 4096,
+		ok(grew >= loader_bytes(&o, s) && grew <= loader_bytes(&o, s) + 3 * 4096,
 		    "the ring takes what was said");
-	printf("# %zu bytes\n", loader_bytes(&o));
+	printf("# %zu bytes\n", loader_bytes(&o, s));
 	loader_close(l);
 	shard_close(s);
 }
