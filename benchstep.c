@@ -160,13 +160,15 @@ static int
 step(struct bench *b, double *seconds, struct err *e)
 {
 	struct batch *batch = b->loader ? loader_next(b->loader, e) : &b->fake;
+	struct warm w = { .lr = 1e-6, .lr_bias = 1e-6, .momentum = .9,
+		.decay = b->recipe.train.decay };
 	struct step_result r;
 	double t = now();
 	int bad;
 
 	if (!batch)
 		return -1;
-	bad = trainer_step(b->t, batch, 1e-6, 1e-6, .9, &r, e);
+	bad = trainer_step(b->t, batch, &w, &r, e);
 	b->dev->ops->sync(b->dev);
 	*seconds = now() - t + batch->wait;
 	b->wait = batch->wait;

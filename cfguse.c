@@ -8,7 +8,8 @@
 
 #include "yolo.h"
 
-enum { DARK = 1 << LOSS_DARKNET, IOU = 1 << LOSS_DARKNET_IOU, EVERY = -1 };
+enum { DARK = 1 << LOSS_DARKNET, IOU = 1 << LOSS_DARKNET_IOU,
+	OURS = 1 << LOSS_CIOU | 1 << LOSS_ARCHIVE, EVERY = -1 };
 enum { A_DARK = 1 << AUG_DARKNET, A_MOSAIC = 1 << AUG_MOSAIC };
 enum { P_POWER = 1 << LR_POLY | 1 << LR_RANDOM };
 
@@ -18,8 +19,10 @@ static const struct { const char *section, *keys, *neutral; int loss, aug, polic
 	{ "yolo", "ignore_thresh max", "", DARK | IOU, EVERY, EVERY },
 	{ "yolo", "truth_thresh", "1", DARK | IOU, EVERY, EVERY },
 	{ "yolo", "iou_normalizer obj_normalizer delta_normalizer max_delta iou_thresh "
-	    "iou_thresh_kind iou_loss show_details counters_per_class", "", IOU, EVERY, EVERY },
-	{ "yolo", "label_smooth_eps objectness_smooth focal_loss", "0", IOU, EVERY, EVERY },
+	    "iou_thresh_kind iou_loss show_details", "", IOU, EVERY, EVERY },
+	{ "yolo", "objectness_smooth", "0", IOU, EVERY, EVERY },
+	{ "yolo", "label_smooth_eps focal_loss", "0", IOU | OURS, EVERY, EVERY },
+	{ "yolo", "counters_per_class", "", IOU | OURS, EVERY, EVERY },
 	{ "yolo", "cls_normalizer", "1", IOU, EVERY, EVERY },
 	{ "yolo", "jitter", "", EVERY, A_DARK, EVERY },
 	{ "region", "jitter", "", EVERY, A_DARK, EVERY },

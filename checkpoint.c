@@ -7,7 +7,7 @@
 
 #include "yolo.h"
 
-enum { NKEY = 13 };
+enum { NKEY = 15 };
 
 void
 checkpoint_free(struct checkpoint *c)
@@ -92,15 +92,17 @@ checkpoint_save(const char *path, const struct cfg *cfg, const struct params *pa
 {
 	int plain = is_utf8((const unsigned char *)c->cfg), r;
 	char *text = plain ? xstrdup(c->cfg) : base64(c->cfg);
-	char *key[NKEY] = { (char *)"batch", (char *)"best", (char *)"best_step",
+	char *key[NKEY] = { (char *)"bad", (char *)"batch", (char *)"best", (char *)"best_step",
 		(char *)(plain ? "cfg" : "cfg.base64"), (char *)"data", (char *)"loss",
 		(char *)"options", (char *)"samples", (char *)"seed", (char *)"skipped",
-		(char *)"step", (char *)"t", (char *)"threads" };
-	char *value[NKEY] = { xasprintf("%d", c->batch), xasprintf("%.17g", c->best),
+		(char *)"stale", (char *)"step", (char *)"t", (char *)"threads" };
+	char *value[NKEY] = { xasprintf("%ld", c->bad), xasprintf("%d", c->batch),
+		xasprintf("%.17g", c->best),
 		xasprintf("%ld", c->best_step), text, xstrdup(c->data), xstrdup(c->loss),
 		xstrdup(c->options), xasprintf("%llu", (unsigned long long)c->samples),
 		xasprintf("%llu", (unsigned long long)c->seed), xasprintf("%ld", c->skipped),
-		xasprintf("%ld", c->step), xasprintf("%ld", c->t), xasprintf("%d", c->threads) };
+		xasprintf("%ld", c->stale), xasprintf("%ld", c->step), xasprintf("%ld", c->t),
+		xasprintf("%d", c->threads) };
 
 	r = weights_save(path, cfg, par, w, key, value, NKEY, e);
 	for (int i = 0; i < NKEY; i++)
@@ -126,8 +128,10 @@ checkpoint_read(const char *path, struct checkpoint *c, struct err *e)
 	if (!st)
 		return -1;
 	if (!(c->cfg = checkpoint_cfg(st)) || get(st, "step", 0, &c->step) ||
-	    get(st, "t", 0, &c->t) || get(st, "skipped", 0, &c->skipped) || get(st, "best_step", -1,
-	    &c->best_step) || get(st, "batch", 1, &batch) || get(st, "threads", 1, &threads) ||
+	    get(st, "t", 0, &c->t) ||
+	    get(st, "skipped", 0, &c->skipped) || get(st, "bad", 0, &c->bad) ||
+	    get(st, "stale", 0, &c->stale) || get(st, "best_step", -1, &c->best_step) ||
+	    get(st, "batch", 1, &batch) || get(st, "threads", 1, &threads) ||
 	    get(st, "seed", 0, &seed) || get(st, "samples", 1, &samples) || !st_meta(st, "best") ||
 	    num_real(st_meta(st, "best"), -1e300, 1e300, &c->best) || !st_meta(st, "options") ||
 	    !st_meta(st, "data") || !st_meta(st, "loss")) {

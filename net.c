@@ -184,13 +184,31 @@ net_close(struct net *net)
 	free(net);
 }
 
+/* No tensor grows, but a smaller layer may be done another way, with more workspace. */
 int
 net_resize(struct net *net, int w, int h, struct err *e)
 {
+	struct dev *d = net->dev;
+	size_t ws;
+
+	if (net->cfg->net.w == w && net->cfg->net.h == h)
+		return 0;
 	if ((size_t)w > net->max_w || (size_t)h > net->max_h)
 		return err_set(e, "%s: size %dx%d is larger than the planned %zux%zu",
-		    net->cfg->path, w, h, net->max_w, net->max_h);
-	return cfg_resize(net->cfg, w, h, e);
+		    net->cfg->path, w, h,
+		    net->max_w, net->max_h);
+	if (cfg_resize(net->cfg, w, h, e))
+		return -1;
+	if ((ws = netplan_workspace(net->cfg, d, &net->opt)) <= net->plan.ws)
+		return 0;
+	d->ops->free(d, net->ws);
+	net->bytes.workspace += ws - net->plan.ws;
+	net->bytes.total += ws - net->plan.ws;
+	net->plan.ws = ws;
+	net->ws = d->ops->alloc(d, ws + 1);
+	return net->ws ? 0 : err_set(e, "%s: out of memory on %s: %.0f MB wanted",
+	    net->cfg->path, d->name,
+	    net->bytes.total / 1e6);
 }
 
 void

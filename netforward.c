@@ -75,6 +75,13 @@ conv_forward(struct net *net, int i)
 		b->bias_act(net->dev, u, rows, s.k, beta, l->u.conv.act, z);
 		return;
 	}
+	if (l->frozen) {		/* as in inference: running mean and variance */
+		b->apply(net->dev, u, rows, s.k, net_param(net, net->stat, i, P_MEAN),
+		    net_param(net, net->stat, i, P_VAR), 1,
+		    net_param(net, net->train, i, P_GAMMA), beta,
+		    l->u.conv.act, z, net->ws);
+		return;
+	}
 	m = net_moments(net, i);
 	b->moments(net->dev, u, rows, s.k, m.mean, m.m2, net->ws);
 	if (net->opt.syncbn && net->opt.sync && net->opt.sync->size > 1)

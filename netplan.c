@@ -298,25 +298,37 @@ share(struct planner *q)
 	}
 }
 
+size_t
+netplan_workspace(const struct cfg *c, struct dev *d, const struct net_opts *o)
+{
+	size_t most = 0;
+
+	for (int i = 0; i < c->nl; i++) {
+		struct conv_shape s;
+		size_t ws;
+
+		if (c->l[i].type != L_CONV)
+			continue;
+		s = netplan_conv(&c->l[i], o->batch);
+		ws = d->conv->workspace(d, &s, o->train);
+		most = ws > most ? ws : most;
+	}
+	return most;
+}
+
 /* Workspace: the largest that any layer asks for; and the statistics of batch-norm. */
 static void
 sizes(struct planner *q, struct dev *d)
 {
 	int ranks = q->o->sync && q->o->syncbn ? q->o->sync->size : 1, widest = 0;
 
+	q->p->ws = netplan_workspace(q->c, d, q->o);
 	for (int i = 0; i < q->c->nl; i++) {
 		const struct layer *l = &q->c->l[i];
 
-		if (l->stopbackward == 1)
+		if (l->stopbackward == 1 || l->frozen)	/* frozen layers are the first ones */
 			q->p->stop = i + 1;
-		if (l->type != L_CONV)
-			continue;
-		struct conv_shape s = netplan_conv(l, q->o->batch);
-		size_t ws = d->conv->workspace(d, &s, q->o->train);
-
-		if (ws > q->p->ws)
-			q->p->ws = ws;
-		if (!l->u.conv.bn || !q->o->train)
+		if (l->type != L_CONV || !l->u.conv.bn || !q->o->train)
 			continue;
 		q->p->bn_floats += 2 * (size_t)l->c;
 		widest = later(widest, l->c);

@@ -17,6 +17,8 @@ frozen_until(const struct cfg *cfg, int layer)
 	const struct layer *l = &cfg->l[layer];
 	long until = -1, burn = (long)l->burnin_update * cfg->net.burn_in;
 
+	if (l->frozen)
+		return LONG_MAX;
 	until = l->dont_update > 0 ? l->dont_update : until;
 	until = burn - 1 > until ? burn - 1 : until;
 	for (int i = layer; i < cfg->nl; i++) {

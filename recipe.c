@@ -9,57 +9,6 @@
 
 #include "yolo.h"
 
-const struct setting train_settings[] = {
-	{ "accumulate", "global", "global|mean|sum",
-	    "what the loss of a mini-batch is divided by: the whole batch's counts or its own" },
-	{ "anchor_t", "4", "1..inf", "ciou: an anchor takes a truth whose sides differ by less than this factor" },
-	{ "beta2", "0.999", "0..1", "Adam: decay of the squared gradients" },
-	{ "bn_momentum", NULL, "0..1",
-	    "share of a batch in the running statistics (0.1; darknet's losses 0.01)" },
-	{ "box_gain", NULL, "0..inf", "weight of the box term (0.05 with ciou; not in darknet's losses)" },
-	{ "bucket", "6250000", "int 1..inf", "floats of a gradient bucket between ranks" },
-	{ "clip", NULL, "0..inf", "largest gradient norm (10 with ciou, else none)" },
-	{ "cls_gain", NULL, "0..inf", "weight of the class term (0.5 with ciou; not in darknet's losses)" },
-	{ "cutoff", NULL, "int 0..inf", "load only the first N layers of -w" },
-	{ "decay", NULL, "0..1", "weight decay of convolution weights (the cfg's decay)" },
-	{ "deterministic", "0", "0|1", "on CUDA: the same bits in every run" },
-	{ "ema", NULL, "0..1",
-	    "average of the weights that is validated and kept as best (0.999 with ciou)" },
-	{ "ema_tau", "200", "0..inf", "steps over which the average gets its full length" },
-	{ "exact", "0", "0|1", "plain kernels only" },
-	{ "exposure", NULL, "0..100", "augmentation: factor of brightness (the cfg's exposure)" },
-	{ "flip", NULL, "0..1", "augmentation: share of mirrored pictures (0.5)" },
-	{ "gain", NULL, "0..inf", "factor on the loss (64; darknet's losses 1/batch)" },
-	{ "hue", NULL, "0..1", "augmentation: shift of hue (the cfg's hue)" },
-	{ "jitter", NULL, "0..1", "augmentation: darknet's shift of sides (the cfg's jitter)" },
-	{ "lr", NULL, "0..inf", "learning rate (the cfg's learning_rate)" },
-	{ "lr_final", "0.01", "0..1", "cosine: the last learning rate over the first" },
-	{ "momentum", NULL, "0..1", "momentum, Adam's beta1 (the cfg's momentum)" },
-	{ "mosaic", NULL, "0..1",
-	    "augmentation: share of four-picture mosaics (0.5 with ciou, 0 if the cfg says "
-	    "mosaic=0)" },
-	{ "nan_stop", "10", "int 1..inf", "end the run after so many skipped updates in a row" },
-	{ "nesterov", NULL, "0|1", "Nesterov's momentum (1 with ciou)" },
-	{ "obj_gain", NULL, "0..inf", "weight of the objectness term (1 with ciou; not in darknet's losses)" },
-	{ "plan", "0", "0|1", "print the bytes needed and stop" },
-	{ "policy", NULL, "constant|steps|step|exp|poly|sigmoid|sgdr|cosine",
-	    "learning rate over time (the cfg's policy, else cosine)" },
-	{ "prior", NULL, "0|1", "start the heads at the odds of finding nothing (1 with ciou)" },
-	{ "resize", "stb", "stb|bilinear|darknet", "how pictures are resized" },
-	{ "rule", NULL, "sgd|adam|adamw",
-	    "optimiser (the cfg's adam, with ciou as adamw; else sgd)" },
-	{ "saturation", NULL, "0..100",
-	    "augmentation: factor of saturation (the cfg's saturation)" },
-	{ "save", "0", "int 0..inf", "checkpoint every n steps too, not only at an epoch's end" },
-	{ "scale", NULL, "0..1", "augmentation: half range of zoom (0.5 with mosaic)" },
-	{ "steps", NULL, "int 1..inf", "end the run early, after n steps" },
-	{ "syncbn", "0", "0|1", "batch-norm statistics over all ranks" },
-	{ "threads", NULL, "int 1..1024", "compute threads of a rank (cores / ranks)" },
-	{ "translate", NULL, "0..1", "augmentation: half range of shift (0.1 with mosaic)" },
-	{ "warmup", NULL, "0..inf", "steps of rising learning rate (the cfg's burn_in)" },
-	{ NULL, NULL, NULL, NULL }
-};
-
 /* Keys of darknet's loss in a [yolo] section ask for it; a cfg without them trains with ciou. */
 static enum loss_kind
 asked_for(const struct cfg *c)
@@ -118,7 +67,29 @@ make_optimiser(struct recipe *r, const struct settings *s)
 	r->syncbn = (int)settings_int(s, "syncbn");
 	r->prior = (int)pick(s, "prior", ciou);
 	r->nan_stop = settings_int(s, "nan_stop");
+	r->patience = settings_int(s, "patience");
 	r->save = settings_int(s, "save");
+	while (strcmp(val_name[r->best], settings_str(s, "best")))
+		r->best++;
+}
+
+/* What goes through the net at once stays; updates come every so many batches.  A batch that does
+ * not meet the nominal one changes the step and the decay in proportion, as yolov5 does. */
+static void
+make_nominal(struct recipe *r, const struct settings *s)
+{
+	double nominal = settings_num(s, "nominal");
+	int times = (int)fmax(1, nearbyint(nominal / r->batch));
+
+	if (nominal <= 0)
+		return;
+	r->batch *= times;
+	r->net.subdivisions *= times;
+	r->train.parts = r->net.subdivisions;
+	if (is_darknet(r->train.loss.kind))
+		return;
+	r->train.gain *= r->batch / nominal;
+	r->train.decay *= r->batch / nominal;
 }
 
 static void
@@ -178,6 +149,39 @@ policy_named(const char *name)
 	return LR_COSINE;
 }
 
+/* "0.8,0.9": shares of the run at which the rate falls to a tenth. */
+static int
+take_drops(struct recipe *r, const char *list, struct err *e)
+{
+	char *copy = xstrdup(list), *save = NULL;
+	int bad = 0;
+
+	for (char *p = strtok_r(copy, ",", &save); p && !bad; p = strtok_r(NULL, ",", &save))
+		bad = r->ndrop == RECIPE_DROPS || num_real(p, 0, 1, &r->drop[r->ndrop++]);
+	free(copy);
+	if (bad || !r->ndrop)
+		return err_set(e, "-O drops=%s: want up to %d shares of the run with commas "
+		    "between, as in 0.8,0.9", list, RECIPE_DROPS);
+	return 0;
+}
+
+static int
+take_policy(struct recipe *r, const struct settings *s, struct err *e)
+{
+	const char *name = settings_str(s, "policy"), *drops = settings_str(s, "drops");
+
+	if (name && !strcmp(name, "ultralytics-2019"))
+		r->policy = RUN_2019;
+	else if (name && !strcmp(name, "ultralytics-archive"))
+		r->policy = RUN_ARCHIVE;
+	else if (name)
+		r->net.policy = policy_named(name);
+	r->lr_final = pick(s, "lr_final", r->policy == RUN_ARCHIVE ? .05 : .01);
+	if (r->net.policy != LR_STEPS || r->policy != RUN_CFG)
+		return drops ? err_set(e, "-O drops is for -O policy=steps") : 0;
+	return drops || !r->net.nstep ? take_drops(r, drops ? drops : "0.8,0.9", e) : 0;
+}
+
 int
 recipe_make(struct recipe *r, const struct cfg *c, const char *loss, const char *aug, int batch,
     double epochs, const struct settings *s, struct err *e)
@@ -194,9 +198,9 @@ recipe_make(struct recipe *r, const struct cfg *c, const char *loss, const char 
 	r->net.lr = pick(s, "lr", c->net.lr);
 	r->net.momentum = pick(s, "momentum", c->net.momentum);
 	r->net.burn_in = (int)pick(s, "warmup", c->net.burn_in);
-	r->lr_final = settings_num(s, "lr_final");
-	if (settings_given(s, "policy"))
-		r->net.policy = policy_named(settings_str(s, "policy"));
+	r->net.power = pick(s, "power", c->net.power);
+	if (take_policy(r, s, e))
+		return -1;
 	r->epochs = epochs;
 	r->steps = epochs > 0 ? 0 : c->net.max_batches;
 	if (!r->steps && !(epochs > 0))
@@ -205,24 +209,80 @@ recipe_make(struct recipe *r, const struct cfg *c, const char *loss, const char 
 		r->net.subdivisions = r->batch;
 	make_gains(&r->train.loss, s);
 	make_optimiser(r, s);
+	make_nominal(r, s);
 	return make_augment(r, c, aug, s, e);
+}
+
+static enum size_rule
+size_rule_of(enum loss_kind k)
+{
+	switch (k) {
+	case LOSS_DARKNET: return SIZE_PJREDDIE;
+	case LOSS_DARKNET_IOU: return SIZE_ALEXEY;
+	case LOSS_ULTRA2019: case LOSS_MULTI: return SIZE_2019;
+	case LOSS_ARCHIVE: return SIZE_ARCHIVE;
+	default: return SIZE_V5;
+	}
+}
+
+/* "lo:hi" */
+static int
+size_range(const char *s, double *lo, double *hi)
+{
+	const char *colon = strchr(s, ':');
+	char *first = xasprintf("%.*s", colon ? (int)(colon - s) : 0, s);
+	int bad = !colon || num_real(first, 1e-3, CFG_SIDE, lo) ||
+	    num_real(colon + 1, 1e-3, CFG_SIDE, hi) || *lo > *hi;
+
+	free(first);
+	return bad;
+}
+
+int
+recipe_sizes(struct recipe *r, const struct cfg *c, const struct settings *s, struct err *e)
+{
+	int head[MAX_HEADS], n = cfg_heads(c, head, MAX_HEADS);
+	double random = n ? c->l[head[n - 1]].u.yolo.random : 0, lo, hi;
+	enum size_rule rule = size_rule_of(r->train.loss.kind);
+	const char *want = settings_str(s, "multiscale");
+
+	if (want && !strcmp(want, "0"))
+		random = 0;
+	if (want && !strcmp(want, "1"))
+		random = random > 0 ? random : 1;
+	schedule_sizes(&r->size, &c->net, cfg_stride(c), rule, random);
+	if (!want || !want[1])
+		return 0;
+	if (size_range(want, &lo, &hi))
+		return err_set(e, "-O multiscale=%s: want 0, 1 or two sides as in 320:608 or "
+		    "0.5:1.5", want);
+	if (schedule_size_range(&r->size, rule, lo, hi))
+		return err_set(e, "-O multiscale=%s: no multiple of %d lies there", want,
+		    r->size.unit);
+	return 0;
 }
 
 void
 recipe_length(struct recipe *r, long samples)
 {
+	r->samples = samples;
 	if (r->epochs > 0)
 		r->steps = (long)ceil(r->epochs * (double)samples / r->batch);
 	r->net.max_batches = (int)r->steps;
 }
 
 /* darknet counts the update of the first batch as iteration 1. */
-double
-recipe_lr(const struct recipe *r, uint64_t seed, long step)
+static double
+rate(const struct recipe *r, uint64_t seed, long step)
 {
 	long b = step + 1;
-	double f;
+	double f = 1;
 
+	if (r->ndrop && b >= r->net.burn_in) {
+		for (int i = 0; i < r->ndrop; i++)
+			f *= b >= r->drop[i] * (double)r->steps ? .1 : 1;
+		return r->net.lr * f;
+	}
 	if (r->net.policy != LR_COSINE || b < r->net.burn_in)
 		return schedule_lr(&r->net, seed, b);
 	f = (double)(b - r->net.burn_in) / (double)(r->steps > r->net.burn_in ?
@@ -232,89 +292,25 @@ recipe_lr(const struct recipe *r, uint64_t seed, long step)
 	    cos(3.14159265358979323846 * f)) / 2);
 }
 
-double
-recipe_momentum(const struct recipe *r, long step)
-{
-	(void)step;
-	return r->net.momentum;
-}
-
+/* Ultralytics' schedules go by epochs; a run of another length is stretched to theirs. */
 void
-recipe_prior(const struct cfg *c, const struct params *p, struct weights *w)
+recipe_rates(const struct recipe *r, uint64_t seed, long step, struct warm *w)
 {
-	int head[MAX_HEADS], n = cfg_heads(c, head, MAX_HEADS);
+	double epochs = r->samples ? (double)r->steps * r->batch / (double)r->samples : 1;
+	double epoch = r->samples ? floor((double)step * r->batch / (double)r->samples) : 0;
 
-	for (int i = 0; i < n; i++) {
-		const struct def_yolo *d = &c->l[head[i]].u.yolo;
-		const struct param *b = params_find(p, head[i] - 1, P_BIAS);
-		double stride = (double)c->l[0].in_w / c->l[head[i]].w,
-		    cells = 640 / stride * 640 / stride;
+	memset(w, 0, sizeof *w);
+	w->momentum = r->net.momentum;
+	w->decay = r->train.decay;
+	if (r->policy == RUN_ARCHIVE) {
+		struct cosine c = { .lr0 = r->net.lr, .lrf = r->lr_final, .momentum = w->momentum,
+			.decay = w->decay, .epochs = epochs, .warmup = 3, .samples = r->samples,
+			.batch = r->batch, .nominal = r->batch };
 
-		for (int a = 0; b && a < d->nmask; a++) {
-			float *bias = w->train + b->off + a * (d->classes + 5);
-
-			bias[4] += (float)log(8 / cells); /* about 8 objects in a picture of 640 */
-			for (int k = 0; k < d->classes; k++)
-				bias[5 + k] += (float)log(.6 / (d->classes - .99));
-		}
-	}
-}
-
-/* One line of a cfg: does it set this key? */
-static int
-sets(const char *line, size_t len, const char *key)
-{
-	size_t k = strlen(key), i = 0;
-
-	while (i < len && strchr(" \t", line[i]))
-		i++;
-	if (len - i < k || strncmp(line + i, key, k))
-		return 0;
-	for (i += k; i < len && strchr(" \t", line[i]); i++)
-		;
-	return i < len && line[i] == '=';
-}
-
-/* Which layer's section, counted as darknet counts, does line `no` belong to?  -1: [net]. */
-static int
-layer_at(const struct cfg *c, int no)
-{
-	int i = -1;
-
-	while (i + 1 < c->nl && c->l[i + 1].line <= no)
-		i++;
-	return i;
-}
-
-/* A head in our ciou form: its convolution ends in the logistic, and the [yolo] layer decodes
- * (2s - 0.5, 4 s^2): darknet's new_coords with scale_x_y 2. */
-char *
-recipe_cfg_text(const struct cfg *c, enum loss_kind kind)
-{
-	size_t n = 0;
-	char *out = NULL;
-	FILE *f = open_memstream(&out, &n);
-	int no = 0;
-
-	if (!f)
-		die(1, "out of memory");
-	for (const char *p = c->text, *end = p + c->len; p < end;) {
-		const char *nl = (const char *)memchr(p, '\n', (size_t)(end - p));
-		size_t len = (size_t)((nl ? nl : end) - p);
-		int i = layer_at(c, ++no), yolo = i >= 0 && c->l[i].type == L_YOLO;
-		int before = i >= 0 && i + 1 < c->nl && c->l[i + 1].type == L_YOLO;
-
-		if (kind == LOSS_CIOU && ((yolo && (sets(p, len, "new_coords") ||
-		    sets(p, len, "scale_x_y"))) || (before && sets(p, len, "activation"))))
-			len = 0;		/* said anew below the section's name */
-		else
-			fprintf(f, "%.*s\n", (int)len, p);
-		if (kind == LOSS_CIOU && yolo && c->l[i].line == no)
-			fprintf(f, "new_coords=1\nscale_x_y=2.0\n");
-		if (kind == LOSS_CIOU && before && c->l[i].line == no)
-			fprintf(f, "activation=logistic\n");
-		p = nl ? nl + 1 : end;
-	}
-	fclose(f);
-	return out;
+		*w = schedule_cosine(&c, step);
+	} else if (r->policy == RUN_2019)
+		w->lr = w->lr_bias = schedule_ultralytics(r->net.lr, ULTRA_EPOCH250,
+		    (r->samples + r->batch - 1) / r->batch, (long)(epoch * 270 / epochs), step);
+	else
+		w->lr = w->lr_bias = rate(r, seed, step);
 }

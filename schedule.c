@@ -3,6 +3,7 @@
  * Nothing here has a state: a resumed run asks for step b and gets what the run that never stopped
  * got.  Formulas and tables: golden/optim; darknet's keys: reference/darknet.md 3.8, 3.9. */
 #include <math.h>
+#include <string.h>
 
 #include "fn.h"
 
@@ -110,6 +111,8 @@ schedule_ema(double decay, double tau, long t)
 	return tau > 0 ? decay * (1 - exp(-(double)t / tau)) : decay;
 }
 
+/* ---- sizes -------------------------------------------------------------------------------- */
+
 /* AlexeyAB's side for factor f: the +1 always adds one step; a shrunk size never exceeds the
  * cfg's. */
 static int
@@ -121,50 +124,143 @@ alexey_side(int side, double f, int step)
 }
 
 static double
-alexey_range(double random)
+factor_of(double random)	/* 1 stands for 1.4, and a factor and its inverse are one */
 {
 	return random == 1 ? 1.4 : random < 1 ? 1 / random : random;
 }
 
-void
-schedule_size_max(const struct cfg_net *net, enum size_rule rule, double random, int *w, int *h)
+static int
+common_multiple(int a, int b)
 {
-	int step = net->resize_step > 0 ? net->resize_step : 32;
+	int m = a;
 
-	*w = net->w;
-	*h = net->h;
-	if (random > 0 && rule == SIZE_PJREDDIE)
-		*w = *h = 608;
-	else if (random > 0) {
-		*w = alexey_side(net->w, alexey_range(random), step);
-		*h = alexey_side(net->h, alexey_range(random), step);
+	while (m % b)
+		m += a;
+	return m;
+}
+
+static int
+up(double side, int unit)
+{
+	int s = (int)ceil(side / unit - 1e-9) * unit;
+
+	return s < unit ? unit : s;
+}
+
+/* The yolov5 recipe's range is of whole pixels, rounded down after the draw, so that its ends are
+ * rarer than the rest; the archive's is of multiples. */
+static void
+range_of(struct size_plan *p, double random)
+{
+	int side = p->w > p->h ? p->w : p->h;
+	double f = random == 1 ? 1.5 : factor_of(random);
+
+	p->keep_ratio = 1;
+	if (p->rule == SIZE_V5) {
+		p->every = 1;
+		p->lo = (int)(random == 1 ? .5 * side : side / f);
+		p->hi = (int)(f * side);
+	} else if (p->rule == SIZE_ARCHIVE) {
+		p->lo = (int)nearbyint(side / f / p->unit) * p->unit;
+		p->hi = (int)nearbyint(f * side / p->unit) * p->unit;
+	} else {
+		p->keep_ratio = 0;
+		p->lo = up(320, p->unit);
+		p->hi = 608 / p->unit * p->unit;
+	}
+	p->hi = p->hi < p->lo ? p->lo : p->hi;
+}
+
+void
+schedule_sizes(struct size_plan *p, const struct cfg_net *net, int stride, enum size_rule rule,
+    double random)
+{
+	memset(p, 0, sizeof *p);
+	p->rule = random > 0 ? rule : SIZE_FIXED;
+	p->w = net->w;
+	p->h = net->h;
+	p->unit = common_multiple(net->resize_step > 0 ? net->resize_step : 32,
+	    stride > 0 ? stride : 1);
+	p->every = SIZE_EVERY;
+	p->factor = factor_of(random > 0 ? random : 1);
+	if (p->rule != SIZE_FIXED && p->rule != SIZE_ALEXEY)
+		range_of(p, random);
+}
+
+int
+schedule_size_range(struct size_plan *p, enum size_rule rule, double lo, double hi)
+{
+	int side = p->w > p->h ? p->w : p->h;
+
+	if (hi <= SIZE_FACTOR) {
+		lo *= side;
+		hi *= side;
+	}
+	p->rule = rule;
+	p->every = rule == SIZE_V5 ? 1 : SIZE_EVERY;
+	p->keep_ratio = 1;
+	p->lo = up(lo, p->unit);
+	p->hi = (int)(hi / p->unit + 1e-9) * p->unit;
+	p->given = 1;
+	return p->lo <= p->hi ? 0 : -1;
+}
+
+/* The size that a draw u in 0..1 gives. */
+static void
+size_of(const struct size_plan *p, double u, int *w, int *h)
+{
+	int side, most = p->w > p->h ? p->w : p->h, shrink = u < .5;
+	double f;
+
+	if (p->rule == SIZE_ALEXEY && !p->given) {
+		u = shrink ? 2 * u : 2 * u - 1;
+		f = 1 + u * (p->factor - 1);
+		f = shrink ? 1 / f : f;
+		*w = alexey_side(p->w, f, p->unit);
+		*h = alexey_side(p->h, f, p->unit);
+		return;
+	}
+	side = (p->lo + (int)(u * (p->hi + p->unit - p->lo))) / p->unit * p->unit;
+	side = side < p->unit ? p->unit : side;
+	*w = *h = side;
+	if (p->keep_ratio && p->w != p->h) {
+		*w = up((double)p->w * side / most, p->unit);
+		*h = up((double)p->h * side / most, p->unit);
 	}
 }
 
 void
-schedule_size(const struct cfg_net *net, enum size_rule rule, double random, uint64_t seed,
-    long step, long steps, int *w, int *h)
+schedule_size_max(const struct size_plan *p, int *w, int *h)
 {
-	int unit = net->resize_step > 0 ? net->resize_step : 32, shrink;
-	long ten = step / SIZE_EVERY, first = ten * SIZE_EVERY;
-	double u = draw(seed, DRAW_SIZE, ten), f;
+	*w = p->w;
+	*h = p->h;
+	if (p->rule == SIZE_ALEXEY && !p->given) {
+		*w = alexey_side(p->w, p->factor, p->unit);
+		*h = alexey_side(p->h, p->factor, p->unit);
+	} else if (p->rule != SIZE_FIXED)
+		size_of(p, 1 - 1e-9, w, h);
+}
 
-	/* both programs end at the largest size, AlexeyAB's also starts there */
-	schedule_size_max(net, rule, random, w, h);
-	if (random <= 0)
+void
+schedule_size_try(const struct size_plan *p, int i, int *w, int *h)
+{
+	*w = p->w;
+	*h = p->h;
+	if (p->rule != SIZE_FIXED)
+		size_of(p, (i + .5) / SIZE_TRIES, w, h);
+}
+
+/* Both darknets end at the largest size; AlexeyAB's also starts there, and so does 613ce1b. */
+void
+schedule_size(const struct size_plan *p, uint64_t seed, long step, long steps, int *w, int *h)
+{
+	long k = step / p->every, first = k * p->every;
+	int last = p->rule == SIZE_PJREDDIE ? first + 200 > steps :
+	    p->rule == SIZE_ALEXEY && first > steps - 100;
+
+	schedule_size_max(p, w, h);
+	if (p->rule == SIZE_FIXED || last ||
+	    (k == 0 && (p->rule == SIZE_ALEXEY || p->rule == SIZE_2019)))
 		return;
-	if (rule == SIZE_PJREDDIE) {
-		if (first + 200 <= steps)
-			*w = *h = 32 * (10 + (int)(u * 10));
-		return;
-	}
-	if (ten == 0 || first > steps - 100)
-		return;
-	shrink = u < .5;
-	u = shrink ? 2 * u : 2 * u - 1;
-	f = 1 + u * (alexey_range(random) - 1);
-	if (shrink)
-		f = 1 / f;
-	*w = alexey_side(net->w, f, unit);
-	*h = alexey_side(net->h, f, unit);
+	size_of(p, draw(seed, DRAW_SIZE, k), w, h);
 }

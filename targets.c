@@ -145,6 +145,7 @@ loss_layout(const struct loss *s, int nt, void *ws, struct loss_area *a)
 	char *p = (char *)ws;
 
 	a->bytes = 0;
+	memset(a->mult, 0, sizeof a->mult);
 	a->row = (struct loss_row *)carve(a, p, rows * sizeof(struct loss_row));
 	a->first = (int *)carve(a, p, (rows + 1) * sizeof(int));
 	for (int h = 0; h < s->nhead && dark; h++) {
@@ -152,6 +153,8 @@ loss_layout(const struct loss *s, int nt, void *ws, struct loss_area *a)
 		a->edge[h] = (float *)carve(a, p, (size_t)nt * LOSS_LIST * sizeof(float));
 		a->mult[h] = (float *)carve(a, p, (size_t)s->classes * sizeof(float));
 	}
+	if (!dark && s->cls_weight)
+		a->mult[0] = (float *)carve(a, p, (size_t)s->classes * sizeof(float));
 	a->upload = a->bytes;
 	a->sum = (double *)carve(a, p, LOSS_SUMS * sizeof(double));
 	a->part = (double *)carve(a, p, (heads * LOSS_CHUNKS + rows) * LOSS_PARTS * sizeof(double));
@@ -216,7 +219,8 @@ loss_upload(struct dev *d, const struct loss *s, const struct truth *t, int nt, 
 			fill_multipliers(s, h, host.mult[h]);
 		}
 		free(index);
-	}
+	} else if (s->cls_weight)
+		memcpy(host.mult[0], s->cls_weight, (size_t)s->classes * sizeof(float));
 	d->ops->put(d, ws, stage, a->upload);
 	free(stage);
 }

@@ -159,3 +159,24 @@ train_data(struct train_cmd *c, struct err *e)
 		return err_set(e, "%s/train.shard: no pictures to train on", c->dir);
 	return 0;
 }
+
+/* The boxes of each class that are trained on, where weights are to follow from them. */
+int
+train_weigh(struct train_cmd *c, struct err *e)
+{
+	int head[MAX_HEADS], n = cfg_heads(c->cfg, head, MAX_HEADS), bad = 0;
+	int classes = n ? c->cfg->l[head[0]].u.yolo.classes : 0;
+	const char *say = settings_str(&c->set, "class_counts");
+	long *count = (long *)xcalloc((size_t)classes + 1, sizeof *count);
+	struct record r;
+
+	for (long i = 0; say && !strcmp(say, "auto") && i < shard_count(c->train) && !bad; i++) {
+		bad = shard_labels(c->train, i, &r, e);
+		for (int k = 0; !bad && k < r.nbox; k++)
+			if (!(r.box[k].flags & (BOX_CROWD | BOX_DIFFICULT)))
+				count[r.box[k].cls]++;
+	}
+	bad = bad || recipe_classes(&c->recipe, c->cfg, &c->set, count, e);
+	free(count);
+	return bad ? -1 : 0;
+}

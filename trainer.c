@@ -64,6 +64,22 @@ trainer_heads(struct loss *s, const struct cfg *c, struct err *e)
 	return 0;
 }
 
+int
+trainer_freeze(struct cfg *c, long n, struct err *e)
+{
+	int learns = 0;
+
+	for (int i = 0; i < c->nl; i++)
+		if (c->l[i].stopbackward == 1 && i > n)
+			n = i;
+	for (int i = 0; i < c->nl; i++) {
+		c->l[i].frozen = i < n;
+		learns += i >= n && c->l[i].type == L_CONV;
+	}
+	return learns ? 0 : err_set(e, "%s: its %d layers have no convolution from layer %ld on: "
+	    "nothing is left to train", c->path, c->nl, n);
+}
+
 static const struct loss_ops *
 ops_of(const struct trainer *t)
 {
@@ -85,7 +101,7 @@ state(struct dev *d, size_t n)
 size_t
 trainer_bytes(const struct params *p, const struct train_opts *o)
 {
-	size_t n = p->ntrain * (o->rule == RULE_SGD ? 1 : 2);
+	size_t n = p->ntrain * (o->rule == RULE_SGD ? 1 : 2) + p->nstat;
 
 	if (o->ema > 0)
 		n += p->ntrain + p->nstat;
@@ -113,11 +129,13 @@ trainer_open(struct net *net, struct sync *sync, const struct train_opts *o, str
 		t->ema = state(d, net->par.ntrain);
 		t->ema_stat = state(d, net->par.nstat + 1);
 	}
+	t->stat_was = state(d, net->par.nstat + 1);
 	t->optim_ws = d->ops->alloc(d, d->optim->workspace(net->par.ntrain) + 1);
 	t->group = (unsigned char *)d->ops->alloc(d, t->plan.units);
 	if (t->group)
 		d->ops->put(d, t->group, t->plan.group, t->plan.units);
-	if (!t->mom || !t->group || !t->optim_ws || (o->rule != RULE_SGD && !t->mom2) ||
+	if (!t->mom || !t->stat_was || !t->group || !t->optim_ws ||
+	    (o->rule != RULE_SGD && !t->mom2) ||
 	    (o->ema > 0 && (!t->ema || !t->ema_stat))) {
 		err_set(e, "out of memory on %s for the optimiser's state", d->name);
 		trainer_close(t);
@@ -138,6 +156,7 @@ trainer_close(struct trainer *t)
 	d->ops->free(d, t->mom2);
 	d->ops->free(d, t->ema);
 	d->ops->free(d, t->ema_stat);
+	d->ops->free(d, t->stat_was);
 	d->ops->free(d, t->loss_ws);
 	d->ops->free(d, t->optim_ws);
 	d->ops->free(d, t->group);
@@ -256,14 +275,14 @@ sum_terms(const struct loss *s, double term[][LOSS_TERMS], double gain, struct s
 	}
 }
 
-/* The update, unless something is not finite. */
+/* The update, unless something is not finite: then the step leaves no trace, in the running
+ * statistics neither. */
 static void
-update(struct trainer *t, double lr, double lr_bias, double momentum, struct step_result *r)
+update(struct trainer *t, const struct warm *w, struct step_result *r)
 {
 	struct net *net = t->net;
 	struct dev *d = net->dev;
 	const struct optim_ops *o = d->optim;
-	struct warm w = { .lr = lr, .lr_bias = lr_bias, .decay = t->opt.decay };
 	size_t n = net->par.ntrain;
 	struct optim_rates rates;
 	double clip = 1;
@@ -272,14 +291,15 @@ update(struct trainer *t, double lr, double lr_bias, double momentum, struct ste
 	r->finite = isfinite(r->loss) && isfinite(r->gnorm);
 	if (!r->finite) {
 		t->skipped++;
+		d->ops->copy(d, net->stat, t->stat_was, net->par.nstat * sizeof(float));
 		return;
 	}
 	if (t->opt.clip > 0)
 		clip = optim_clip(r->gnorm * r->gnorm, t->opt.clip);
 	t->t++;
-	optim_rates(&t->plan, t->t, &w, 0, &rates);
+	optim_rates(&t->plan, t->t, w, 0, &rates);
 	if (t->opt.rule == RULE_SGD)
-		o->sgd(d, n, t->group, &rates, net->train, net->grad, t->mom, clip, momentum,
+		o->sgd(d, n, t->group, &rates, net->train, net->grad, t->mom, clip, w->momentum,
 		    t->opt.nesterov);
 	else
 		o->adam(d, n, t->group, &rates, net->train, net->grad, t->mom, t->mom2, clip,
@@ -293,8 +313,8 @@ update(struct trainer *t, double lr, double lr_bias, double momentum, struct ste
 }
 
 int
-trainer_step(struct trainer *t, const struct batch *b, double lr, double lr_bias, double momentum,
-    struct step_result *r, struct err *e)
+trainer_step(struct trainer *t, const struct batch *b, const struct warm *w, struct step_result *r,
+    struct err *e)
 {
 	double term[MAX_HEADS][LOSS_TERMS] = { { 0 } }, gain, report;
 	struct reduce red = { t, 0 };
@@ -302,6 +322,8 @@ trainer_step(struct trainer *t, const struct batch *b, double lr, double lr_bias
 
 	memset(r, 0, sizeof *r);
 	r->images = b->n_global;
+	if (net_resize(t->net, b->w, b->h, e))
+		return -1;
 	set_sizes(t, b);
 	t->opt.loss.seen = (double)b->step * b->n_global;	/* whole batches before this one */
 	if (reserve(t, b->ntruth, e) || counts(t, b->truth, b->ntruth, b->n, e))
@@ -309,6 +331,8 @@ trainer_step(struct trainer *t, const struct batch *b, double lr, double lr_bias
 	gain = t->opt.gain > 0 ? t->opt.gain : 1. / b->n_global;
 	report = t->opt.accum == ACCUM_MEAN ? gain / parts : gain;
 	net_zero_grad(t->net);
+	t->net->dev->ops->copy(t->net->dev, t->stat_was, t->net->stat,
+	    t->net->par.nstat * sizeof(float));
 	for (int i = 0; i < parts; i++) {
 		int from = (int)((long)b->n * i / parts), to = (int)((long)b->n * (i + 1) / parts);
 
@@ -321,7 +345,7 @@ trainer_step(struct trainer *t, const struct batch *b, double lr, double lr_bias
 	    (t->sync && t->sync->ops->sum_host(t->sync, term[0], MAX_HEADS * LOSS_TERMS)))
 		return err_set(e, "a rank was lost while gradients were summed");
 	sum_terms(&t->opt.loss, term, report, r);
-	update(t, lr, lr_bias, momentum, r);
+	update(t, w, r);
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 #include "yolo.h"
 
 static const char letters[] = "ALSbenpsw";	/* saved in the checkpoint */
-static const char *const free_settings[] = { "plan", "save", "steps", "threads", NULL };
+static const char *const free_settings[] = { "patience", "plan", "save", "steps", "threads", NULL };
 
 static int
 is_free(const char *key)
@@ -170,12 +170,15 @@ open_cfg(struct train_cmd *c, struct err *e)
 	char *path = find_cfg(c->arg['c'] ? c->arg['c'] : "cfg/demo.cfg"), *text;
 	struct cfg *raw = c->resume ? cfg_parse("run.cfg", c->from.cfg, strlen(c->from.cfg), e) :
 	    cfg_read(path, e);
+	const char *loss, *aug;
 	int w = 0, h = 0, r;
 
 	free(path);
 	if (!raw)
 		return -1;
-	r = recipe_make(&c->recipe, raw, c->resume ? c->from.loss : c->arg['L'], c->arg['A'],
+	loss = c->resume ? c->from.loss : c->arg['L'] ? c->arg['L'] : settings_str(&c->set, "loss");
+	aug = c->arg['A'] ? c->arg['A'] : settings_str(&c->set, "aug");
+	r = recipe_make(&c->recipe, raw, loss, aug,
 	    c->arg['b'] ? atoi(c->arg['b']) : 0, c->arg['e'] ? atof(c->arg['e']) : 0, &c->set, e);
 	if (!r && c->resume && c->arg['c'])
 		r = same_cfg(c, e);
@@ -194,6 +197,15 @@ open_cfg(struct train_cmd *c, struct err *e)
 		num_side(c->arg['s'], &w, &h);
 		r = cfg_resize(c->cfg, w, h, e);
 	}
+	if (!r) {
+		c->recipe.net.w = c->cfg->net.w;
+		c->recipe.net.h = c->cfg->net.h;
+		r = recipe_sizes(&c->recipe, c->cfg, &c->set, e);
+	}
+	if (!r)
+		r = recipe_loss(&c->recipe, c->cfg, &c->set, e);
+	if (!r)
+		r = trainer_freeze(c->cfg, settings_int(&c->set, "freeze"), e);
 	if (!r)
 		recipe_tell(&c->recipe, raw);
 	cfg_close(raw);
@@ -285,9 +297,10 @@ print_plan(struct train_cmd *c, struct err *e)
 	struct params par;
 	struct dev *d = train_device(c, 0, &o, e);
 	size_t state, ring;
-	int r;
+	int r, w, h;
 
-	if (!d)
+	schedule_size_max(&c->recipe.size, &w, &h);
+	if (!d || cfg_resize(c->cfg, w, h, e))
 		return -1;
 	no.batch = (no.batch + c->recipe.train.parts - 1) / c->recipe.train.parts;
 	r = net_plan(c->cfg, d, &no, &b, e);
@@ -317,10 +330,12 @@ train_prepare(struct train_cmd *c, struct err *e)
 		return -1;
 	c->usage = 0;
 	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) ||
-	    open_cfg(c, e) || train_data(c, e) || check_classes(c, e))
+	    open_cfg(c, e) || train_data(c, e) || check_classes(c, e) || train_weigh(c, e))
 		return -1;
 	recipe_length(&c->recipe, shard_count(c->train));
 	steps = settings_str(&c->set, "steps");
+	if (!c->val && (c->recipe.patience || settings_given(&c->set, "best")))
+		warn("-O patience and best go by validations, and without -v there are none");
 	if (!c->resume) {
 		c->from.seed = c->seed;
 		c->from.best = -1;
@@ -352,4 +367,5 @@ train_close(struct train_cmd *c)
 	cfg_close(c->cfg);
 	checkpoint_free(&c->from);
 	settings_close(&c->set);
+	free(c->recipe.cls_weight);
 }

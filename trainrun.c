@@ -2,30 +2,11 @@
  *
  * Every rank runs the same loop; rank 0 writes the files and prints.  A signal asks for an end, and
  * the ranks agree on it after the step: the sum of their flags is the same everywhere. */
-#include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "yolo.h"
-
-struct run {
-	struct train_cmd *c;
-	struct dev *dev;
-	struct sync *sync;
-	struct net *net;
-	struct trainer *t;
-	struct loader *loader;
-	struct validator *val;		/* rank 0, with -v */
-	struct weights host;		/* rank 0: for checkpoints */
-	FILE *log, *vallog;		/* rank 0 */
-	long step, last, bad;		/* updates done, end of this run, skipped in a row */
-	double since;
-	long images;
-};
 
 static volatile sig_atomic_t asked;
 
@@ -35,206 +16,38 @@ on_signal(int sig)
 	asked = sig;
 }
 
-static const char log_head[] = "#step\tepoch\timages\tsize\tlr\tloss\tbox\tobj\tcls\tgnorm\timg_s"
-    "\twait_ms\tmem_mb\n";
-static const char val_head[] = "#step\tepoch\tAP\tAP50\tAP75\tAPs\tAPm\tAPl\tAR1\tAR10\tAR100\tARs"
-    "\tARm\tARl\tP\tR\tF1\tthr\n";
-
-/* A log for appending: rows after the checkpoint's step are dropped, so that a resumed run's log is
- * that of a run never stopped. */
-static FILE *
-open_log(const char *dir, const char *name, const char *head, long step, struct err *e)
-{
-	char *path = path_join(dir, name), *old = NULL;
-	struct outfile o;
-	struct err why;
-	size_t len = 0;
-	FILE *f = NULL;
-
-	if (step > 0)
-		old = file_read(path, (size_t)1 << 34, &len, &why);	/* missing: begun anew */
-	if (!out_open(&o, path, e)) {
-		fputs(head, o.f);
-		for (char *p = old, *nl; p && (nl = strchr(p, '\n')); p = nl + 1)
-			if (*p != '#' && atol(p) <= step)
-				fwrite(p, 1, (size_t)(nl + 1 - p), o.f);
-		if (!out_commit(&o, e) && !(f = fopen(path, "a")))
-			err_set(e, "%s: %s", path, strerror(errno));
-	}
-	if (f) {			/* unbuffered: a row that cannot be written is not kept */
-		setvbuf(f, NULL, _IONBF, 0);
-		fseek(f, 0, SEEK_END);
-	}
-	free(old);
-	free(path);
-	return f;
-}
-
-static double
-peak_mb(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return u.ru_maxrss / 1024.;
-}
-
-static long
-epoch_of(const struct run *r, long step)
-{
-	return (long)((double)step * r->c->recipe.batch / (double)r->c->from.samples);
-}
-
-/* A row is there or not: what a full disk took half of is cut off again. */
-static int
-append(struct run *r, FILE *f, const char *name, const char *row, struct err *e)
-{
-	off_t before = ftello(f);
-	int why;
-
-	if (fputs(row, f) >= 0)
-		return 0;
-	why = errno;
-	if (ftruncate(fileno(f), before))
-		warn("%s/%s: its last row is not whole", r->c->dir, name);
-	return err_set(e, "%s/%s: %s", r->c->dir, name, strerror(why));
-}
-
-static int
-log_step(struct run *r, const struct batch *b, const struct step_result *s, double lr,
-    struct err *e)
-{
-	double t = now(), speed = s->images / (t - r->since);
-	char line[400];
-
-	snprintf(line, sizeof line,
-	    "%ld\t%ld\t%ld\t%dx%d\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\n", r->step,
-	    epoch_of(r, r->step - 1), r->images, b->w, b->h, lr, s->loss, s->box, s->obj, s->cls,
-	    s->gnorm, speed, b->wait * 1e3, peak_mb());
-	r->since = t;
-	progress_end();
-	if (append(r, r->log, "log.tsv", line, e))
-		return -1;
-	fputs(line, stdout);
-	if (stdout_flush(e))
-		return -1;
-	progress("step %ld of %ld  loss %.4g  %.1f img/s  %.0f s left", r->step, r->last, s->loss,
-	    speed, (double)(r->last - r->step) * s->images / speed);
-	return 0;
-}
-
-/* ---- files -------------------------------------------------------------------------------- */
-
-static int
-save(struct run *r, const char *name, struct err *e)
-{
-	struct train_cmd *c = r->c;
-	char *path = path_join(c->dir, name);
-	int bad;
-
-	c->from.step = r->step;
-	c->from.t = r->t->t;
-	c->from.skipped = r->t->skipped;
-	c->from.threads = c->threads;
-	bad = checkpoint_save(path, c->cfg, &r->net->par, &r->host, &c->from, e);
-	free(path);
-	return bad;
-}
-
-/* What best.weights holds: the averaged weights where there are any. */
-static int
-save_best(struct run *r, struct err *e)
-{
-	struct weights w = { r->host.ema ? r->host.ema : r->host.train,
-		r->host.ema_stat ? r->host.ema_stat : r->host.stat, NULL, NULL, NULL, NULL, 0 };
-	char *path = path_join(r->c->dir, "best.weights");
-	int bad;
-
-	w.seen = (uint64_t)r->step * (uint64_t)r->c->recipe.batch;
-	bad = weights_save_darknet(path, r->c->cfg, &r->net->par, &w, -1, e);
-	free(path);
-	return bad ? -1 : save(r, "best.safetensors", e);
-}
-
-static int
-write_cfg(struct run *r, struct err *e)
-{
-	char *path = path_join(r->c->dir, "run.cfg");
-	struct outfile o;
-	int bad = out_open(&o, path, e);
-
-	free(path);
-	if (bad)
-		return -1;
-	fwrite(r->c->cfg->text, 1, r->c->cfg->len, o.f);
-	return out_commit(&o, e);
-}
-
-static int
-validate(struct run *r, struct val_result *v, struct err *e)
-{
-	const float *w = r->t->ema ? r->t->ema : r->net->train;
-	const float *s = r->t->ema ? r->t->ema_stat : r->net->stat;
-
-	char line[VAL_COLS * 24 + 50];
-	int n;
-
-	if (validator_run(r->val, w, s, r->sync, v, e))
-		return -1;
-	n = snprintf(line, sizeof line, "%ld\t%ld", r->step, epoch_of(r, r->step));
-	for (int i = 0; i < VAL_COLS; i++)
-		n += snprintf(line + n, sizeof line - (size_t)n, "\t%.9g", v->col[i]);
-	snprintf(line + n, sizeof line - (size_t)n, "\n");
-	if (append(r, r->vallog, "val.tsv", line, e))
-		return -1;
-	if (!quiet)
-		warn("step %ld: AP %.4f  AP50 %.4f", r->step, v->col[0], v->col[1]);
-	return 0;
-}
-
-/* Rank 0: validation at an epoch's end, then the checkpoint, in this order, so that the checkpoint
- * knows the best. */
-static int
-keep(struct run *r, int epoch_end, struct err *e)
-{
-	struct val_result v;
-	int better = !r->val && epoch_end;	/* no validation: the last is the best */
-
-	if (r->val && epoch_end) {
-		if (validate(r, &v, e))
-			return -1;
-		if ((better = v.col[0] > r->c->from.best)) {
-			r->c->from.best = v.col[0];
-			r->c->from.best_step = r->step;
-		}
-	}
-	trainer_get(r->t, &r->host);
-	r->host.seen = (uint64_t)r->step * (uint64_t)r->c->recipe.batch;
-	if (better && save_best(r, e))
-		return -1;
-	return save(r, "last.safetensors", e);
-}
-
 /* ---- opening ------------------------------------------------------------------------------ */
 
-static int
-per_rank(const struct train_cmd *c)
+int
+run_per_rank(const struct train_cmd *c)
 {
 	return (c->recipe.batch + (int)c->ranks - 1) / (int)c->ranks;
 }
 
+static void
+size_at(void *arg, long step, int *w, int *h)
+{
+	const struct train_cmd *c = (const struct train_cmd *)arg;
+
+	schedule_size(&c->recipe.size, c->from.seed, step, c->recipe.steps, w, h);
+}
+
 static struct loader_opts
-loader_options(const struct train_cmd *c, int rank)
+loader_options(struct train_cmd *c, int rank)
 {
 	struct loader_opts o = { .seed = c->from.seed, .batch = c->recipe.batch, .rank = rank,
-		.ranks = (int)c->ranks, .w = c->cfg->l[0].in_w, .h = c->cfg->l[0].in_h,
-		.threads = (int)c->jobs, .max_truth = 0, .aug = c->recipe.aug };
+		.ranks = (int)c->ranks, .threads = (int)c->jobs, .max_truth = 0, .aug =
+		    c->recipe.aug,
+		.size_arg = c };
 
+	if (c->recipe.size.rule != SIZE_FIXED)
+		o.size = size_at;
+	schedule_size_max(&c->recipe.size, &o.w, &o.h);
 	return o;
 }
 
 size_t
-train_ring_bytes(const struct train_cmd *c)
+train_ring_bytes(struct train_cmd *c)
 {
 	struct loader_opts o = loader_options(c, 0);
 
@@ -242,7 +55,7 @@ train_ring_bytes(const struct train_cmd *c)
 }
 
 static int
-open_weights(struct run *r, struct err *e)
+open_weights(struct train_run *r, struct err *e)
 {
 	struct train_cmd *c = r->c;
 	const struct params *p = &r->net->par;
@@ -259,7 +72,7 @@ open_weights(struct run *r, struct err *e)
 		if (c->recipe.prior)
 			recipe_prior(c->cfg, p, &r->host);
 		if (c->arg['w'])
-			bad = weights_load(c->arg['w'], c->cfg, p, &r->host, cutoff, e);
+			bad = weights_begin(c->arg['w'], c->cfg, p, &r->host, cutoff, e);
 	}
 	if (bad)
 		return -1;
@@ -295,8 +108,38 @@ train_device(const struct train_cmd *c, int rank, const struct dev_opts *o, stru
 	return dev_open("cpu", o, e);
 }
 
+/* The arena is planned for the largest size; then all sizes are tried, so that what one of them
+ * cannot do, or needs more memory for, is known before the first step. */
+static struct net *
+open_sizes(struct train_run *r, const struct net_opts *o, struct err *e)
+{
+	const struct size_plan *p = &r->c->recipe.size;
+	struct cfg *c = r->c->cfg;
+	struct net *net;
+	int w, h, bad;
+
+	schedule_size_max(p, &w, &h);
+	if (cfg_resize(c, w, h, e) || !(net = net_open(r->dev, c, o, e)))
+		return NULL;
+	for (int i = bad = 0; i < SIZE_TRIES && p->rule != SIZE_FIXED && !bad; i++) {
+		schedule_size_try(p, i, &w, &h);
+		bad = net_resize(net, w, h, e);
+	}
+	if (bad || net_resize(net, p->w, p->h, e)) {
+		net_close(net);
+		return NULL;
+	}
+	if (p->rule != SIZE_FIXED && !r->sync->rank && !quiet) {
+		schedule_size_max(p, &w, &h);
+		warn("multi-scale: sizes up to %dx%d, another one every %d batches (-O "
+		    "multiscale=0: none)",
+		    w, h, p->every);
+	}
+	return net;
+}
+
 static int
-open_net(struct run *r, const struct world *w, struct err *e)
+open_net(struct train_run *r, const struct world *w, struct err *e)
 {
 	struct train_cmd *c = r->c;
 	struct dev_opts o = { .threads = c->threads, .exact = (int)settings_int(&c->set, "exact"),
@@ -306,41 +149,19 @@ open_net(struct run *r, const struct world *w, struct err *e)
 		c->recipe.bn_momentum, .seed = c->from.seed };
 	int parts = c->recipe.train.parts > 0 ? c->recipe.train.parts : 1;
 
-	no.batch = (per_rank(c) + parts - 1) / parts;
+	no.batch = (run_per_rank(c) + parts - 1) / parts;
 	if (!(r->dev = train_device(c, w->local_rank, &o, e)) ||
 	    !(r->sync = sync_open(w, r->dev, e)))
 		return -1;
 	no.sync = r->sync;
-	if (!(r->net = net_open(r->dev, c->cfg, &no, e)) ||
+	if (!(r->net = open_sizes(r, &no, e)) ||
 	    !(r->t = trainer_open(r->net, r->sync, &c->recipe.train, e)))
 		return -1;
 	return open_weights(r, e);
 }
 
 static int
-open_files(struct run *r, struct err *e)
-{
-	struct train_cmd *c = r->c;
-	char *path;
-
-	if (r->sync->rank)
-		return 0;
-	if (write_cfg(r, e) || !(r->log = open_log(c->dir, "log.tsv", log_head, r->step, e)) ||
-	    !(r->vallog = open_log(c->dir, "val.tsv", val_head, r->step, e)))
-		return -1;
-	path = path_join(c->dir, "val.shard");
-	if (c->val)
-		r->val = validator_open(r->dev, c->cfg, c->val, path, per_rank(c), (int)c->jobs,
-		    c->recipe.train.loss.kind, e);
-	free(path);
-	if (c->val && !r->val)
-		return -1;
-	fputs(log_head, stdout);
-	return 0;
-}
-
-static int
-open_run(struct run *r, const struct world *w, struct err *e)
+open_run(struct train_run *r, const struct world *w, struct err *e)
 {
 	struct train_cmd *c = r->c;
 	struct loader_opts lo = loader_options(c, w->rank);
@@ -351,7 +172,7 @@ open_run(struct run *r, const struct world *w, struct err *e)
 	r->last = c->recipe.steps;
 	if (steps && atol(steps) < r->last)
 		r->last = atol(steps);
-	if (open_net(r, w, e) || open_files(r, e))
+	if (open_net(r, w, e) || run_files(r, e))
 		return -1;
 	if (c->recipe.epochs > 0)
 		lo.total = (long)(c->recipe.epochs * (double)c->from.samples + .5);
@@ -360,7 +181,7 @@ open_run(struct run *r, const struct world *w, struct err *e)
 }
 
 static void
-close_run(struct run *r)
+close_run(struct train_run *r)
 {
 	progress_end();
 	loader_close(r->loader);
@@ -380,7 +201,7 @@ close_run(struct run *r)
 
 /* Did any rank get a signal?  The same answer on all.  -1: a rank was lost. */
 static int
-stop_asked(struct run *r, struct err *e)
+stop_asked(struct train_run *r, struct err *e)
 {
 	double flag = asked;
 
@@ -391,67 +212,94 @@ stop_asked(struct run *r, struct err *e)
 	return flag > 0 ? (asked ? (int)asked : SIGTERM) : 0;
 }
 
+/* Too many steps in a row without an update: rank 0 saves what can be saved, the others wait. */
 static int
-one_step(struct run *r, struct err *e)
+give_up(struct train_run *r, struct err *e)
+{
+	struct err why = { "" };
+	double lost = !r->sync->rank && run_keep(r, 0, &why);
+
+	if (r->sync->size > 1 && r->sync->ops->sum_host(r->sync, &lost, 1))
+		return err_set(e, "%s", r->sync->err.msg);
+	if (lost > 0)
+		return err_set(e, "%ld steps in a row were not finite: stopped at step %ld, and "
+		    "nothing is saved: "
+		    "%s", r->c->from.bad, r->step, *why.msg ? why.msg : "see rank 0");
+	return err_set(e, "%ld steps in a row were not finite: stopped at step %ld; "
+	    "last.safetensors has the weights of step %ld; a smaller -O lr or -O clip helps most "
+	    "often", r->c->from.bad,
+	    r->step,
+	    r->step - r->c->from.bad);
+}
+
+static int
+one_step(struct train_run *r, struct err *e)
 {
 	struct train_cmd *c = r->c;
 	struct batch *b = loader_next(r->loader, e);
-	double lr = recipe_lr(&c->recipe, c->from.seed, r->step);
+	struct warm w;
 	struct step_result s;
 	int bad;
 
 	if (!b)
 		return e->msg[0] ? -1 : err_set(e, "the loader ended early: a bug");
-	bad = trainer_step(r->t, b, lr, lr, recipe_momentum(&c->recipe, r->step), &s, e);
+	recipe_rates(&c->recipe, c->from.seed, r->step, &w);
+	bad = trainer_step(r->t, b, &w, &s, e);
 	if (!bad) {
 		r->step++;
 		r->images += s.images;
-		r->bad = s.finite ? 0 : r->bad + 1;
+		c->from.bad = s.finite ? 0 : c->from.bad + 1;
 		if (!s.finite && !r->sync->rank)
-			warn("step %ld: loss or gradient is not finite; the update is skipped "
-			    "(pictures: record %ld and the %d after it in the order)", r->step,
-			    b->record[0], b->n - 1);
+			run_skipped(r, b);
 		if (!r->sync->rank)
-			bad = log_step(r, b, &s, lr, e);
+			bad = run_log(r, b, &s, w.lr, e);
 	}
 	loader_free(r->loader, b);
-	if (!bad && r->bad >= c->recipe.nan_stop)
-		return err_set(e,
-		    "%ld steps in a row were not finite: stopped at step %ld; a smaller -O lr or "
-		    "-O clip helps most often", r->bad, r->step);
-	return bad;
+	return bad || c->from.bad < c->recipe.nan_stop ? bad : give_up(r, e);
 }
 
-/* Checkpoint and validation where they are due.  All ranks pass here together. */
+/* Is rank 0 content to end the run here?  The same answer on all.  -1: a rank was lost. */
 static int
-after_step(struct run *r, int stop, struct err *e)
+agree_done(struct train_run *r, struct err *e)
+{
+	double flag = !r->sync->rank && run_done(r);
+
+	if (r->sync->size > 1 && r->sync->ops->sum_host(r->sync, &flag, 1))
+		return err_set(e, "%s", r->sync->err.msg);
+	return flag > 0;
+}
+
+/* Checkpoint and validation where they are due.  All ranks pass here together.  1: the run ends. */
+static int
+after_step(struct train_run *r, int stop, struct err *e)
 {
 	const struct recipe *p = &r->c->recipe;
-	int epoch_end = epoch_of(r, r->step) > epoch_of(r, r->step - 1) || r->step == p->steps;
+	int epoch_end = run_epoch(r, r->step) > run_epoch(r, r->step - 1) || r->step == p->steps,
+	    end;
 	int due = epoch_end || r->step == r->last || stop || (p->save && r->step % p->save == 0);
 
 	if (!due)
 		return 0;
-	if (!r->sync->rank && keep(r, epoch_end, e))
+	if (!r->sync->rank && run_keep(r, epoch_end, e))
 		return -1;
-	if (r->sync->size > 1 && r->sync->ops->barrier(r->sync))
-		return err_set(e, "%s", r->sync->err.msg);
+	end = agree_done(r, e);
 	r->since = now();
-	return 0;
+	return end;
 }
 
 static int
-loop(struct run *r, struct err *e)
+loop(struct train_run *r, struct err *e)
 {
 	long start = r->step;
-	int stop = 0;
+	int stop = 0, end = run_done(r);
 
 	r->since = now();
-	while (r->step < r->last && !stop) {
-		if (one_step(r, e) || (stop = stop_asked(r, e)) < 0 || after_step(r, stop, e))
+	while (r->step < r->last && !stop && !end) {
+		if (one_step(r, e) || (stop = stop_asked(r, e)) < 0 || (end = after_step(r, stop,
+		    e)) < 0)
 			return 1;
 	}
-	if (!r->sync->rank && start >= r->last)
+	if (!r->sync->rank && r->step == start)
 		warn("nothing left to do at step %ld of %ld", r->step, r->last);
 	return stop ? 128 + stop : 0;
 }
@@ -460,7 +308,7 @@ int
 train_rank(struct train_cmd *c, const struct world *w, struct err *e)
 {
 	struct sigaction sa = { 0 };
-	struct run r = { .c = c };
+	struct train_run r = { .c = c };
 	int status;
 
 	sa.sa_handler = on_signal;

@@ -8,6 +8,9 @@
 
 #include "yolo.h"
 
+const char *const val_name[VAL_COLS] = { "AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10",
+	"AR100", "ARs", "ARm", "ARl", "P", "R", "F1", "thr" };
+
 struct found { struct eval_det *det; int n; };
 struct validator {
 	struct detector *det;
@@ -145,8 +148,6 @@ detect_all(struct validator *v, struct sync *sync, struct err *e)
 static void
 score(struct validator *v, struct val_result *r)
 {
-	static const char *const metric[] = { "AP", "AP50", "AP75", "APs", "APm", "APl", "AR1",
-		"AR10", "AR100", "ARs", "ARm", "ARl" };
 	struct eval *ev = eval_open(&v->opt, v->truth.nclass);
 	struct eval_row row[EVAL_ROWS];
 	struct eval_point best;
@@ -161,7 +162,7 @@ score(struct validator *v, struct val_result *r)
 	}
 	n = eval_total(ev, NULL, row);
 	for (int i = 0; i < 12; i++)
-		r->col[i] = eval_get(row, n, "coco", metric[i]);
+		r->col[i] = eval_get(row, n, "coco", val_name[i]);
 	best = eval_best_all(ev);
 	r->col[12] = best.p;
 	r->col[13] = best.r;

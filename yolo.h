@@ -163,6 +163,7 @@ struct layer {
 	int c, h, w;			/* output at the cfg's own size */
 	int in_c, in_h, in_w;		/* input: the layer before (its first source for a route) */
 	int stopbackward, dont_update, burnin_update, dontload, dontloadscales, train_only_bn;
+	int frozen;			/* learns nothing, and runs on its running statistics */
 	float lr_scale;			/* learning_rate of a layer: a multiplier */
 	union {
 		struct def_conv conv;
@@ -844,6 +845,8 @@ struct loss {
 	double gain_box, gain_obj;		/* archive, ciou; gain_cls and iou_t too */
 	double gr, focal_gamma, focal_alpha, anchor_t, label_smooth, cls_pw, obj_pw;
 	double balance[MAX_HEADS];
+	/* archive, ciou: weights of the class terms by a truth's class; host, or NULL: all 1 */
+	const float *cls_weight;
 	double seen;			/* [region]: images trained on so far */
 	/* What means are divided by: filled by count(), then all-reduced by the caller, so that
 	 * the gradients of mini-batches and ranks simply add; from a part alone, the part's own
@@ -922,8 +925,9 @@ int assign_lists(const struct loss *, const struct def_yolo *, const struct trut
 struct loss_area {
 	struct loss_row *row;
 	int *first, group[MAX_HEADS + 1];	/* as in struct targets; group on the host */
-	/* darkloss: by head, truth lists (start[image], LOSS_LIST arrays of lists[h] floats: left
-	 * top right bottom area, then x y w h class, relative) and multipliers of the classes */
+	/* mult[0]: cls_weight.  darkloss: by head, truth lists (start[image], LOSS_LIST arrays of
+	 * lists[h] floats: left top right bottom area, then x y w h class, relative) and multipliers
+	 * of the classes */
 	int *start[MAX_HEADS], lists[MAX_HEADS];
 	float *edge[MAX_HEADS], *mult[MAX_HEADS];
 	double *sum, *part;
@@ -999,15 +1003,33 @@ struct warm schedule_cosine(const struct cosine *, long it);
 enum ultra_lr { ULTRA_EPOCH250, ULTRA_MILESTONES };
 double schedule_ultralytics(double lr0, enum ultra_lr, long batches, long epoch, long i);
 double schedule_ema(double decay, double tau, long t);	/* decay*(1-exp(-t/tau)); tau 0: decay */
-/* Size of batch `step` (from 0) of `steps` under darknet's `random` (of the last head), a function
- * of (seed, step).  SIZE_PJREDDIE: 320..608 squares, also ultralytics' multi-scale of 2019;
- * SIZE_ALEXEY: the cfg's size times 1/r..r, plus a resize_step.  random 0: the cfg's size. */
-enum size_rule { SIZE_PJREDDIE, SIZE_ALEXEY };
-void schedule_size(const struct cfg_net *, enum size_rule, double random, uint64_t seed, long step,
-    long steps, int *w, int *h);
-void schedule_size_max(const struct cfg_net *, enum size_rule, double random, int *w, int *h);
+/* Multi-scale: the sizes of a run's inputs.  The rules draw one for ten batches, SIZE_V5 for each:
+ * SIZE_PJREDDIE and SIZE_2019 (ultralytics at 613ce1b): 320..608 squares, whatever the cfg says;
+ * SIZE_ALEXEY: the cfg's size times 1/r..r, plus a resize_step; SIZE_ARCHIVE: times 1/1.5..1.5;
+ * SIZE_V5: times 0.5..1.5.  All are multiples of unit. */
+enum size_rule { SIZE_FIXED, SIZE_PJREDDIE, SIZE_ALEXEY, SIZE_2019, SIZE_ARCHIVE, SIZE_V5 };
+#define SIZE_FACTOR 16	/* a range that ends here or below is in factors of the cfg's side */
+#define SIZE_TRIES 4096
+struct size_plan {
+	enum size_rule rule;
+	int w, h;			/* the cfg's size */
+	int unit, every;		/* pixels; batches */
+	int lo, hi, keep_ratio;		/* of the longer side, pixels; 0: squares */
+	int given;			/* the range is the user's */
+	double factor;			/* SIZE_ALEXEY: r */
+};
+/* random: the cfg's, of the last head; 0: always its size.  stride: sides are multiples of it. */
+void schedule_sizes(struct size_plan *, const struct cfg_net *, int stride, enum size_rule rule,
+    double random);
+/* Then, or instead: a range of the longer side; the other follows.  -1: no multiple lies in it. */
+int schedule_size_range(struct size_plan *, enum size_rule rule, double lo, double hi);
+/* Size of batch `step` (from 0) of `steps`, a function of (seed, step). */
+void schedule_size(const struct size_plan *, uint64_t seed, long step, long steps, int *w, int *h);
+void schedule_size_max(const struct size_plan *, int *w, int *h);
+/* i from 0 to SIZE_TRIES - 1 goes through the sizes, each at least once. */
+void schedule_size_try(const struct size_plan *, int i, int *w, int *h);
 
-/* ---- params.c, weights.c, weights_st.c: parameters on the host and in files ------------- */
+/* ---- params.c, weights.c, weights_st.c, transfer.c: parameters on the host and in files ---- */
 
 enum param_kind { P_WEIGHT, P_BIAS, P_GAMMA, P_MEAN, P_VAR };	/* P_BIAS: beta with batch-norm */
 struct param {
@@ -1042,6 +1064,11 @@ int weights_save_darknet(const char *path, const struct cfg *, const struct para
 int weights_save(const char *path, const struct cfg *, const struct params *,
     const struct weights *, char *const *key, char *const *value, int nmeta, struct err *);
 int weights_load_st(const char *path, const struct cfg *, const struct params *, struct weights *,
+    int cutoff, struct err *);
+/* The weights a new run begins with (transfer.c): the file's, its averages where it has some.
+ * Heads of another number of classes keep their first values, and that is said; all else must
+ * fit. */
+int weights_begin(const char *path, const struct cfg *, const struct params *, struct weights *,
     int cutoff, struct err *);
 /* Kernels between a file's [o][i][s][s] and memory's [s][s][i][o]. */
 void weights_permute(const struct param *, const float *from, float *to, int to_memory);
@@ -1532,6 +1559,7 @@ struct net_plan {
 int netplan_make(struct net_plan *, const struct cfg *, struct dev *, const struct net_opts *,
     struct err *);
 void netplan_free(struct net_plan *);
+size_t netplan_workspace(const struct cfg *, struct dev *, const struct net_opts *);	/* bytes */
 struct conv_shape netplan_conv(const struct layer *, int n);
 struct pool_shape netplan_pool(const struct layer *, int n);
 
@@ -1565,7 +1593,8 @@ struct net {
 int net_plan(struct cfg *, struct dev *, const struct net_opts *, struct net_bytes *,
     struct err *);
 struct net *net_open(struct dev *, struct cfg *, const struct net_opts *, struct err *);
-int net_resize(struct net *, int w, int h, struct err *);	/* at most the size of net_open */
+/* Another size, at most that of net_open; resizes the cfg.  Workspace may grow; -1: memory too. */
+int net_resize(struct net *, int w, int h, struct err *);
 void net_close(struct net *);
 void net_put(struct net *, const struct weights *);	/* host -> device; inference nets fold */
 void net_get(struct net *, struct weights *);		/* train and stat, device -> host */
@@ -1733,6 +1762,7 @@ struct trainer {
 	struct sync *sync;		/* NULL: one rank */
 	struct train_opts opt;
 	float *mom, *mom2, *ema, *ema_stat;	/* device; NULL where not in use */
+	float *stat_was;	/* device: statistics before the step, for one that is skipped */
 	void *loss_ws, *optim_ws;
 	struct optim_plan plan;		/* rates by layer and kind */
 	unsigned char *group;		/* device: plan.group */
@@ -1745,15 +1775,19 @@ struct trainer *trainer_open(struct net *, struct sync *, const struct train_opt
 void trainer_close(struct trainer *);
 size_t trainer_bytes(const struct params *, const struct train_opts *);	/* optimiser state */
 /* Forward, loss, backward, all-reduce, update.  The same on every rank.  -1: a rank was lost. */
-int trainer_step(struct trainer *, const struct batch *, double lr, double lr_bias, double momentum,
-    struct step_result *, struct err *);
+int trainer_step(struct trainer *, const struct batch *, const struct warm *, struct step_result *,
+    struct err *);
 void trainer_put(struct trainer *, const struct weights *);	/* parameters and state */
 void trainer_get(struct trainer *, struct weights *);
+/* The first n layers, and those before a stopbackward=1, shall be frozen. */
+int trainer_freeze(struct cfg *, long n, struct err *);
 /* Heads and anchors of a cfg into a loss; -1: its heads differ in classes or anchors. */
 int trainer_heads(struct loss *, const struct cfg *, struct err *);
 
 /* ---- recipe.c: how a run trains ----------------------------------------------------------- */
 
+#define RECIPE_DROPS 8
+enum run_policy { RUN_CFG, RUN_2019, RUN_ARCHIVE };
 extern const struct setting train_settings[];	/* the -O settings of yolo-train */
 struct recipe {
 	struct train_opts train;
@@ -1762,16 +1796,33 @@ struct recipe {
 	float bn_momentum;
 	int syncbn, batch, prior;	/* prior: heads begin at the odds of finding nothing */
 	long steps, save, nan_stop;	/* steps: length of the schedule; save: 0 at epochs only */
+	long patience;		/* end after so many validations that are no better; 0: never */
+	int best;			/* column of val_result that says which weights are best */
 	double epochs;			/* 0: the length is in steps */
 	double lr_final;		/* cosine: the last rate over the first */
+	struct size_plan size;		/* filled by recipe_sizes */
+	enum run_policy policy;		/* RUN_CFG: net.policy */
+	double drop[RECIPE_DROPS]; /* policy steps: shares of the run at which the rate falls */
+	int ndrop;			/* 0: at the cfg's steps */
+	long samples;			/* of an epoch; filled by recipe_length */
+	float *cls_weight;		/* of the classes, by recipe_classes; free() */
 };
 /* From the cfg, the loss and augmentation asked for (NULL: by the cfg's keys), settings and flags
  * (0: not given). */
 int recipe_make(struct recipe *, const struct cfg *, const char *loss, const char *aug, int batch,
     double epochs, const struct settings *, struct err *);
+/* Multi-scale, for the cfg at the size that was asked for: the flavour's rule where the cfg's last
+ * head has random, or what the setting says.  -1: it says no range. */
+int recipe_sizes(struct recipe *, const struct cfg *, const struct settings *, struct err *);
 void recipe_length(struct recipe *, long samples);	/* steps from epochs and the data's size */
-double recipe_lr(const struct recipe *, uint64_t seed, long step);	/* step from 0 */
-double recipe_momentum(const struct recipe *, long step);
+/* Rates, momentum and decay of a step, from 0. */
+void recipe_rates(const struct recipe *, uint64_t seed, long step, struct warm *);
+/* Label smoothing, focal loss: the settings, else the cfg's keys, into the recipe's loss or, for
+ * the darknet flavours, the cfg's heads.  -1: the flavour has no such thing. */
+int recipe_loss(struct recipe *, struct cfg *, const struct settings *, struct err *);
+/* Weights of the classes from the boxes that each has; count: those of the data. */
+int recipe_classes(struct recipe *, struct cfg *, const struct settings *, const long *count,
+    struct err *);
 /* cfguse.c: the keys that the file gives and a training of this kind does not look at, as in
  * "[net] hue; [yolo] max iou_loss"; NULL: none.  free() */
 struct cfg_use {
@@ -1792,6 +1843,7 @@ char *recipe_cfg_text(const struct cfg *, enum loss_kind);
 
 struct checkpoint {		/* what a run needs to go on, besides the tensors */
 	long step, t, skipped, best_step;
+	long bad, stale;	/* updates skipped in a row; validations since the best */
 	double best;
 	uint64_t seed, samples;		/* samples: records of the training set */
 	int threads, batch;
@@ -1821,6 +1873,7 @@ double bench_rss_mb(void);
 
 enum { VAL_COLS = 16 };		/* COCO's twelve, P R F1 thr */
 struct val_result { double col[VAL_COLS]; };
+extern const char *const val_name[VAL_COLS];	/* AP AP50 ... thr */
 struct validator;
 struct validator *validator_open(struct dev *, const struct cfg *, struct shard *,
     const char *path, int batch, int threads, enum loss_kind, struct err *); /* path: the shard's */
@@ -1830,7 +1883,7 @@ void validator_close(struct validator *);
 int validator_run(struct validator *, const float *train, const float *stat, struct sync *,
     struct val_result *, struct err *);
 
-/* ---- trainprep.c, traindata.c, trainrun.c: yolo-train's parts ------------------------------ */
+/* ---- trainprep.c, traindata.c, trainrun.c, trainkeep.c: yolo-train -------------------------- */
 
 struct train_cmd {
 	const char *arg[128];		/* arguments of the option letters, NULL where not given */
@@ -1852,12 +1905,38 @@ struct train_cmd {
  * Starts no thread and touches no device. */
 int train_prepare(struct train_cmd *, struct err *);
 int train_data(struct train_cmd *, struct err *);	/* its part: train and val are opened */
+int train_weigh(struct train_cmd *, struct err *);	/* class weights, from the data */
 /* The training of one rank: exit status 0, 1 (message in err), 130, 143. */
 int train_rank(struct train_cmd *, const struct world *, struct err *);
-size_t train_ring_bytes(const struct train_cmd *);	/* what the loader takes */
+size_t train_ring_bytes(struct train_cmd *);	/* what the loader takes */
 /* The device of a rank: -d, one of a list, or the best there is. */
 struct dev *train_device(const struct train_cmd *, int rank, const struct dev_opts *, struct err *);
 void train_close(struct train_cmd *);
+/* What trainrun.c and trainkeep.c share of a rank. */
+struct train_run {
+	struct train_cmd *c;
+	struct dev *dev;
+	struct sync *sync;
+	struct net *net;
+	struct trainer *t;
+	struct loader *loader;
+	struct validator *val;		/* rank 0, with -v */
+	struct weights host;		/* rank 0: for checkpoints */
+	FILE *log, *vallog;		/* rank 0 */
+	long step, last;		/* steps done; end of this run */
+	double since;			/* when the last step ended */
+	long images;			/* trained on so far */
+};
+int run_files(struct train_run *, struct err *);	/* rank 0: logs, run.cfg, the validator */
+long run_epoch(const struct train_run *, long step);
+int run_per_rank(const struct train_cmd *);	/* pictures of a step for one rank, at most */
+int run_log(struct train_run *, const struct batch *, const struct step_result *, double lr,
+    struct err *);
+/* Rank 0: validation at an epoch's end, then the checkpoint; weights that are not finite are an
+ * error, and the checkpoint before stays. */
+int run_keep(struct train_run *, int epoch_end, struct err *);
+int run_done(const struct train_run *);	/* no better for as long as patience allows */
+void run_skipped(const struct train_run *, const struct batch *); /* names the pictures */
 
 #ifdef __cplusplus
 }

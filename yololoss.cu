@@ -215,11 +215,12 @@ class_row(const struct kind *r, const float *z, float *d, int c, int cls, double
 	return sum;
 }
 
-/* part: [2][groups].  Where truths share a cell, archive keeps the last objectness target, ciou the
+/* part: [2][groups]; mult: weights of the classes, or NULL.  Where truths share a cell,
+    archive keeps the last objectness target, ciou the
  * largest. */
 KERNEL
 box_k(struct head_view v, int groups, const int *first, const struct loss_row *row, struct kind r,
-    struct gains g, double *part)
+    struct gains g, const float *mult, double *part)
 {
 	EACH (i, groups) {
 		int cell = row[first[i]].cell, at = cell * (v.c + 5);
@@ -231,14 +232,15 @@ box_k(struct head_view v, int groups, const int *first, const struct loss_row *r
 		for (int k = first[i]; k < first[i + 1]; k++) {
 			struct rect t = { row[k].x, row[k].y, row[k].w, row[k].h };
 			double iou = r.ciou ? ciou(p, t, slope) : giou(p, t, slope);
-			double y = 1 - r.gr + r.gr * fmax(iou, 0.0);
+			double y = 1 - r.gr + r.gr * fmax(iou, 0.0), m = mult ?
+			    mult[row[k].cls] : 1;
 
 			box += 1 - iou;
 			target = !r.ciou || y > target || k == first[i] ? y : target;
 			for (int e = 0; e < 4; e++)
 				d[e] -= (float)(g.box * slope[e] * by[e]);
 			if (v.c > 1)
-				cls += class_row(&r, z + 5, d + 5, v.c, row[k].cls, g.cls);
+				cls += m * class_row(&r, z + 5, d + 5, v.c, row[k].cls, m * g.cls);
 		}
 		d[4] = (float)target;
 		part[i] = box;
@@ -310,15 +312,12 @@ rule_of(const struct loss *s)
 {
 	struct kind r = { 0, 0, 1, 0, 1, 1, 0, 0 };
 
-	if (s->kind == LOSS_ARCHIVE || s->kind == LOSS_CIOU)
+	r.ciou = s->kind == LOSS_CIOU;
+	if (r.ciou || s->kind == LOSS_ARCHIVE) {
 		r.gr = s->gr;
-	if (s->kind == LOSS_ARCHIVE) {
 		r.focal_on = s->focal_gamma > 0;
 		r.focal = s->focal_gamma;
 		r.alpha = s->focal_alpha;
-	}
-	if (s->kind == LOSS_CIOU) {
-		r.ciou = 1;
 		r.smooth = s->label_smooth;
 		r.cls_pw = s->cls_pw;
 		r.obj_pw = s->obj_pw;
@@ -347,7 +346,7 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
 		loss_sums_add(sums, groups);
 		RUN(d, square_k, groups, v, groups, first, a->row, g, part);
 	} else
-		RUN(d, box_k, groups, v, groups, first, a->row, r, g, part);
+		RUN(d, box_k, groups, v, groups, first, a->row, r, g, a->mult[0], part);
 	chunks = fn_chunks(v.n * v.h * v.w * v.a);
 	part = a->part + loss_sums_add(sums, chunks);
 	RUNROWS(d, obj_k, chunks, v, r, (float)g.obj, part);

@@ -147,9 +147,12 @@ steps(struct gold *g, struct trainer *t, const struct data *data, struct err *e)
 		struct batch b = make_batch(data, i, size * rank / ranks, size * (rank + 1) / ranks,
 		    size);
 		double lr = gold_num(g->j, "lr", .01);
+		struct warm w = { .lr = lr, .lr_bias = lr,
+			.momentum = gold_num(g->j, "momentum", .9),
+			.decay = t->opt.decay };
 		struct step_result r;
 
-		bad = trainer_step(t, &b, lr, lr, gold_num(g->j, "momentum", .9), &r, e) ||
+		bad = trainer_step(t, &b, &w, &r, e) ||
 		    check_step(g, i, &r, e);
 		free(b.x);
 		free(b.truth);

@@ -72,21 +72,78 @@ static void
 sizes(enum size_rule rule, double random, int side, int lo, int hi, int top, const char *what)
 {
 	struct cfg_net n = { .w = side, .h = side, .resize_step = 32 };
+	struct size_plan p;
 	int w, h, good = 1, min = INT_MAX, max = 0, w0 = 0, same = 1;
 
+	schedule_sizes(&p, &n, 32, rule, random);
 	for (long t = 10; t < 20000; t++) {
-		schedule_size(&n, rule, random, 3, t, 1000000, &w, &h);
+		schedule_size(&p, 3, t, 1000000, &w, &h);
 		good &= w == h && w % 32 == 0;
-		same &= t % 10 == 0 || w == w0;
+		same &= rule == SIZE_V5 || t % 10 == 0 || w == w0;
 		w0 = w;
 		min = w < min ? w : min;
 		max = w > max ? w : max;
 	}
 	ok(good && same && min == lo && max == hi, what);
-	schedule_size_max(&n, rule, random, &w, &h);
+	schedule_size_max(&p, &w, &h);
 	ok(w == top && h == top, "its largest");
-	schedule_size(&n, rule, random, 3, 999999, 1000000, &w, &h);
-	ok(w == top && h == top, "its last");
+	schedule_size(&p, 3, 999999, 1000000, &w, &h);
+	ok(w == top || (rule != SIZE_PJREDDIE && rule != SIZE_ALEXEY), "its last");
+	schedule_size(&p, 3, 0, 1000000, &w, &h);
+	ok(w == top || (rule != SIZE_2019 && rule != SIZE_ALEXEY), "its first");
+}
+
+/* Every size that comes up was among those tried beforehand. */
+static void
+tried(void)
+{
+	struct cfg_net n = { .w = 608, .h = 352, .resize_step = 32 };
+	static unsigned char seen[64][64];
+	const enum size_rule rule[] = { SIZE_ALEXEY, SIZE_V5, SIZE_ARCHIVE };
+	struct size_plan p;
+	int w, h, good = 1, mw, mh;
+
+	for (int k = 0; k < 3; k++) {
+		memset(seen, 0, sizeof seen);
+		schedule_sizes(&p, &n, 32, rule[k], 1);
+		for (int i = 0; i < SIZE_TRIES; i++) {
+			schedule_size_try(&p, i, &w, &h);
+			seen[w / 32][h / 32] = 1;
+		}
+		schedule_size_max(&p, &mw, &mh);
+		for (long t = 0; t < 3000; t++) {
+			schedule_size(&p, 8, t, 100000, &w, &h);
+			good &= seen[w / 32][h / 32] && w <= mw && h <= mh && w > h;
+		}
+	}
+	ok(good, "608x352: sizes stay in what was tried, and below the largest");
+}
+
+static void
+ranges(void)
+{
+	struct cfg_net n = { .w = 416, .h = 208, .resize_step = 32 };
+	struct size_plan p;
+	int w, h, good = 1, count_of[40] = { 0 };
+
+	schedule_sizes(&p, &n, 16, SIZE_V5, 0);
+	schedule_size(&p, 1, 7, 100, &w, &h);
+	ok(p.rule == SIZE_FIXED && w == 416 && h == 208, "no multi-scale: the cfg's size");
+	ok(!schedule_size_range(&p, SIZE_V5, 300, 500), "300:500");
+	for (long t = 0; t < 6000; t++) {
+		schedule_size(&p, 1, t, 6000, &w, &h);
+		good &= w % 32 == 0 && h == (w / 2 + 31) / 32 * 32;
+		count_of[w / 32]++;
+	}
+	for (int i = 0; i < 40; i++)
+		good &= i < 10 || i > 15 ? !count_of[i] : count_of[i] > 900 && count_of[i] < 1100;
+	ok(good, "... is 320 to 480, all equally often, the ratio kept");
+	ok(!schedule_size_range(&p, SIZE_ALEXEY, .5, 1) && p.lo == 224 && p.hi == 416 &&
+	    p.every == 10,
+	    "0.5:1 is 224 to 416, for ten batches each");
+	schedule_sizes(&p, &n, 64, SIZE_PJREDDIE, 1);
+	ok(p.unit == 64 && p.lo == 320 && p.hi == 576, "a net of stride 64: 320 to 576");
+	ok(schedule_size_range(&p, SIZE_V5, 330, 380) < 0, "no multiple of 64 between 330 and 380");
 }
 
 static void
@@ -162,6 +219,12 @@ main(void)
 	sizes(SIZE_ALEXEY, 1, 608, 480, 896, 896, "alexey 608: 480..896");
 	sizes(SIZE_ALEXEY, 1.4, 512, 384, 736, 736, "alexey 512: 384..736");
 	sizes(SIZE_ALEXEY, 0, 416, 416, 416, 416, "random=0: the cfg's");
+	sizes(SIZE_2019, 1, 416, 320, 608, 608, "613ce1b: 320..608");
+	sizes(SIZE_ARCHIVE, 1, 416, 288, 640, 640, "archive 416: 288..640");
+	sizes(SIZE_V5, 1, 416, 192, 640, 640, "v5 416: 192..640");
+	sizes(SIZE_V5, 1.25, 320, 256, 416, 416, "v5 320, random 1.25: 256..416");
+	tried();
+	ranges();
 	groups();
 	too_many();
 	ok(fabs(c - .05) < 1e-9 && optim_clip(1, 5) == 1 && optim_clip(0, 5) == 1, "clip's factor");

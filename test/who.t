@@ -35,17 +35,19 @@ my @table = (			# module, its files, the modules it may call
 	# The one place that knows every device's kernels; all others have a struct dev.
 	['dev', 'dev cpu cuda', 'conv batchnorm layers loss optim sync'],
 	['sync', 'nccl_sync sync_join sync_meet sync_mpi sync_nccl sync_shm sync_world', ''],
-	['weights', 'params weights weights_st checkpoint', 'cfg safetensors'],
+	['weights', 'params weights weights_st transfer checkpoint', 'cfg safetensors'],
 	# Batch-norm over ranks gives up through sync_fail().
 	['net', 'net netplan netforward netbackward', 'cfg weights sync'],
 	['inputs', 'source inputs', 'image shard'],
 	['detect', 'detect', 'cfg net weights box'],
 	['detwrite', 'detwrite', 'detect image imageids'],
-	['recipe', 'recipe cfguse', 'cfg loss augment schedule weights'],
+	['recipe', 'recipe recipecfg recipeloss trainset cfguse',
+	    'cfg loss augment schedule weights validate'],
 	['trainer', 'trainer', 'cfg net loss schedule sync weights'],
 	['validate', 'validate', 'detect eval evalset inputs net shard sync'],
-	['train', 'traindata trainprep trainrun',
-	    'cfg dev loader loss net recipe safetensors schedule shard sync trainer validate ' .
+	['train', 'traindata trainprep trainrun trainkeep',
+	    'augment cfg dev loader loss net recipe safetensors schedule shard sync trainer ' .
+	    'validate ' .
 	    'weights'],
 	['bench', 'bencheval benchops benchstep benchutil', 'cfg dev eval evalset loader net recipe shard trainer weights'],
 );

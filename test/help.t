@@ -1,0 +1,45 @@
+#!/usr/bin/perl
+# help.t -- the settings in a manual page are those of -O help: order, range, default, meaning.
+use strict;
+use warnings;
+
+my @page = (['yolo-train', 'man/yolo-train.1']);
+my $n = 0;
+
+sub ok {
+	my ($good, $what) = @_;
+	print $good ? '' : 'not ', 'ok ', ++$n, " - $what\n";
+}
+
+sub in_page {			# key, range, then the words of an item
+	my ($path, $on, @item) = @_;
+	open my $f, '<', $path or die "$path: $!";
+	while (<$f>) {
+		chomp;
+		$on = /SETTINGS/ if /^\.Sh/;
+		next if !$on || /^\.(Sh|Bl|El|Fl)/;
+		if (/^\.It Cm (\S+) Pq (.*)/) {
+			push @item, [$1, $2, ''];
+		} elsif (@item) {
+			$item[-1][2] .= ($item[-1][2] eq '' ? '' : ' ') . $_;
+		}
+	}
+	return @item;
+}
+
+for (@page) {
+	my ($prog, $path) = @$_;
+	my @want = map { [split /\t/] } grep { !/^#/ } split /\n/, `./$prog -O help`;
+	my @have = in_page($path);
+	ok(@want > 10 && @want == @have, "$path has the settings of $prog -O help: " . @have);
+	for my $i (0 .. $#want) {
+		my ($key, $default, $range, $meaning) = @{$want[$i]};
+		my $text = ucfirst($meaning) . '.';
+		$text .= " The default is $default." if $default ne '-';
+		my ($k, $r, $t) = @{$have[$i] || ['', '', '']};
+		my $same = $k eq $key && $r eq $range && $t eq $text;
+		ok($same, "$prog -O $key");
+		print "# page:    $k $r $t\n# program: $key $range $text\n" if !$same;
+	}
+}
+print "1..$n\n";
