@@ -1,4 +1,5 @@
-/* emutest.h -- run operations on the CPU and under the emulator at several block sizes.
+/* emutest.h -- run operations on the CPU and under the emulator at several block sizes; or, where
+ * the environment has EMUTEST_DEVICE=cuda, on that device instead of the emulator.
  *
  * An operation fills r->out through take().  Its numbers must be the same bits at every block size;
  * where every intermediate result is exact (integers) they must be the CPU's, else close to them:
@@ -112,6 +113,22 @@ same(const float *a, const float *b, int n)
 
 static int tests, failures;
 
+/* The emulator, or the device asked for. */
+static inline struct dev *
+emutest_device(void)
+{
+	const char *want = getenv("EMUTEST_DEVICE");
+	struct dev_opts o = { 2, 0, 1, 1 };
+	struct err e;
+	struct dev *d;
+
+	if (!want)
+		return dev_emu();
+	if (!(d = dev_open(want, &o, &e)))
+		die(1, "%s", e.msg);
+	return d;
+}
+
 static void
 emutest(const char *name, operation *op, const void *arg, int exact, int range, float div)
 {
@@ -124,9 +141,9 @@ emutest(const char *name, operation *op, const void *arg, int exact, int range, 
 	if (!host && !(host = dev_open("cpu", &o, &e)))
 		die(1, "%s", e.msg);
 	if (!fake)
-		fake = dev_emu();
+		fake = emutest_device();
 	perform(&cpu, host, op, arg, range, div);
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < (getenv("EMUTEST_DEVICE") ? 1 : 5); i++) {
 		int good;
 
 		emu_block = blocks[i];

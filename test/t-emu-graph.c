@@ -241,10 +241,9 @@ any(struct sketch *s)			/* 5 to 14 random layers and 1 to 3 heads */
 			break;
 		case 5: shortcut(s, fitting(s, c), act[3 * draw(&s->state, 2)]); break;
 		case 6: case 7: {
-			int a = fitting(s, 0), b = fitting(s, 0);
-			int even = !(s->c[a] % 2 + s->c[b] % 2);
+			int a = fitting(s, 0), b = fitting(s, 0), odd = s->c[a] % 2 + s->c[b] % 2;
 
-			route(s, a, b, 1 + (even && draw(&s->state, 2)));
+			route(s, a, b, odd ? 1 : 1 + (int)draw(&s->state, 2));
 			break;
 		}
 		case 8:
@@ -432,8 +431,8 @@ close_probe(struct probe *p)
 static void
 ok(int good, const char *name, const char *device, const char *what)
 {
-	printf("%sok %d - %s, %s: %s\n", good ? "" : "not ", ++tests, name, device, what);
 	failures += !good;
+	printf("%sok %d - %s, %s: %s\n", good ? "" : "not ", ++tests, name, device, what);
 }
 
 /* A second pass adds its gradients to the first one's: parts of a batch. */
@@ -465,8 +464,8 @@ graph(const char *name, const struct sketch *s, struct dev *d, const char *devic
 	differences(&p, &state);
 	ok(p.worst < p.bound, name, device, "differences");
 	printf("# off by %.3g: %s\n", p.worst, p.where);
-	for (const char *c = s->text; p.worst >= p.bound && *c; c++)
-		printf("%s%c", c == s->text || c[-1] == '\n' ? "# " : "", *c);
+	if (p.worst >= p.bound)
+		printf("# of this cfg:\n%s# the end\n", s->text);
 	close_probe(&p);
 }
 
@@ -482,12 +481,13 @@ main(void)
 	static struct sketch s;
 	struct dev_opts o = { 1, 0, 1, 1 };
 	struct err e;
-	struct dev *d[2] = { dev_open("cpu", &o, &e), dev_emu() };
-	static const char *const device[] = { "CPU", "emulator" };
+	const char *want = getenv("EMUTEST_DEVICE"), *const device[] = { "CPU",
+	    want ? want : "emulator" };
+	struct dev *d[2] = { dev_open("cpu", &o, &e), want ? dev_open(want, &o, &e) : dev_emu() };
 
-	if (!d[0])
-		die(1, "%s", e.msg);
 	emu_block = 32;
+	if (!d[0] || !d[1])
+		die(1, "%s", e.msg);
 	for (int k = 0; k < 2; dev_close(d[k++]))
 		for (size_t i = 0; i < sizeof tab / sizeof *tab; i++)
 			for (int seed = 0; seed < (tab[i].draw == any && !k ? 16 : 1); seed++) {

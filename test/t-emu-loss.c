@@ -183,7 +183,7 @@ main(void)
 	static struct run cpu;
 	struct dev_opts o = { 2, 0, 1, 1 };
 	struct err e;
-	struct dev *host = dev_open("cpu", &o, &e), *fake = dev_emu();
+	struct dev *host = dev_open("cpu", &o, &e), *fake = emutest_device();
 
 	for (size_t i = 0; i < sizeof tab / sizeof *tab; i++) {
 		double want[LOSS_TERMS];

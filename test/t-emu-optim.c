@@ -11,7 +11,7 @@
 #include "fn.h"
 
 extern int emu_block, emu_grid, emu_exact;
-extern const struct optim_ops optim_cpu, optim_emu;
+struct dev *dev_emu(void);
 static const int blocks[] = { 1, 4, 32, 64, 256 };
 enum { NBLOCK = sizeof blocks / sizeof *blocks, MAXN = 20000, STATES = 4 };
 static int count, failed;
@@ -23,14 +23,7 @@ ok(int good, const char *what, int n, int block)
 	failed += !good;
 }
 
-static void
-get(struct dev *d, void *host, const void *src, size_t bytes)
-{
-	(void)d;
-	memcpy(host, src, bytes);
-}
-static const struct dev_ops ops = { .get = get };
-static struct dev dev = { .ops = &ops };
+static struct dev *host, *other;	/* the CPU; the emulator, or what EMUTEST_DEVICE names */
 
 /* p, g and two states.  Integers: small; random: about 1. */
 struct data { float p[MAXN], g[MAXN], s1[MAXN], s2[MAXN]; };
@@ -57,30 +50,44 @@ fill(int integers)
 /* Every element-wise operation in a row, two steps of SGD first.  exact: powers of two only, and
  * one step of Adam from empty moments, whose root and quotient are exact. */
 static void
-work(const struct optim_ops *o, struct data *x, int n, int exact)
+operations(struct dev *d, struct data *x, const unsigned char *group, int n, int exact)
 {
-	static unsigned char group[MAXN / OPTIM_UNIT + 1];
+	const struct optim_ops *o = d->optim;
 	struct optim_rates r = { .lr = { .5f, .25f, 0 }, .decay = { .25f, 0, .5f } };
 	double m = exact ? .5 : .9, b1 = exact ? .5 : .9, b2 = exact ? .75 : .999;
 
 	if (!exact)
 		r.lr[0] = .01f;
-	for (size_t i = 0; i < sizeof group; i++)
-		group[i] = (unsigned char)(i % 3);
-	memcpy(x, &start, sizeof *x);
 	for (int t = 0; t < 2; t++)
-		o->sgd(&dev, (size_t)n, group, &r, x->p, x->g, x->s1, exact ? 2 : .3, m, t);
+		o->sgd(d, (size_t)n, group, &r, x->p, x->g, x->s1, exact ? 2 : .3, m, t);
 	if (exact) {
-		memset(x->s1, 0, sizeof x->s1);
-		memcpy(x->p, start.p, sizeof x->p);
+		d->ops->zero(d, x->s1, sizeof x->s1);
+		d->ops->put(d, x->p, start.p, sizeof x->p);
 	}
 	r.decay[0] = exact ? 0 : .1f;
 	r.decay[2] = 0;
 	for (int k = 0; k < (exact ? 1 : 2); k++)
-		o->adam(&dev, (size_t)n, group, &r, x->p, x->g, x->s1, x->s2, 1, b1, b2,
+		o->adam(d, (size_t)n, group, &r, x->p, x->g, x->s1, x->s2, 1, b1, b2,
 		    exact ? 1 : 1e-8, k, exact ? 1 : 3 + k);
-	o->ema(&dev, (size_t)n, x->s1, x->p, exact ? .5 : .99);
-	o->scale(&dev, (size_t)n, x->g, exact ? .5 : .7);
+	o->ema(d, (size_t)n, x->s1, x->p, exact ? .5 : .99);
+	o->scale(d, (size_t)n, x->g, exact ? .5 : .7);
+}
+
+static void
+work(struct dev *d, struct data *out, int n, int exact)
+{
+	unsigned char group[MAXN / OPTIM_UNIT + 1];
+	struct data *x = (struct data *)d->ops->alloc(d, sizeof *x);
+	unsigned char *g = (unsigned char *)d->ops->alloc(d, sizeof group);
+
+	for (size_t i = 0; i < sizeof group; i++)
+		group[i] = (unsigned char)(i % 3);
+	d->ops->put(d, x, &start, sizeof *x);
+	d->ops->put(d, g, group, sizeof group);
+	operations(d, x, g, n, exact);
+	d->ops->get(d, out, x, sizeof *x);
+	d->ops->free(d, x);
+	d->ops->free(d, g);
 }
 
 static int
@@ -101,13 +108,23 @@ near(const struct data *a, const struct data *b)
 }
 
 static double
-norm(const struct optim_ops *o, const float *g, int n)
+norm(struct dev *d, const float *g, int n)
 {
-	void *ws = xmalloc(o->workspace((size_t)n));
-	double s = o->sumsq(&dev, (size_t)n, g, ws);
+	void *ws = d->ops->alloc(d, d->optim->workspace((size_t)n));
+	float *x = (float *)d->ops->alloc(d, (size_t)n * sizeof *x + 4);
+	double s;
 
-	free(ws);
+	d->ops->put(d, x, g, (size_t)n * sizeof *x);
+	s = d->optim->sumsq(d, (size_t)n, x, ws);
+	d->ops->free(d, ws);
+	d->ops->free(d, x);
 	return s;
+}
+
+static int
+blocks_used(void)			/* a device that is no emulator has its own */
+{
+	return getenv("EMUTEST_DEVICE") ? 1 : NBLOCK;
 }
 
 static void
@@ -116,27 +133,27 @@ one_size(int n)
 	double want;
 
 	fill(1);
-	work(&optim_cpu, &cpu, n, 1);
-	want = norm(&optim_cpu, start.g, n);
-	for (int b = 0; b < NBLOCK; b++) {
+	work(host, &cpu, n, 1);
+	want = norm(host, start.g, n);
+	for (int b = 0; b < blocks_used(); b++) {
 		emu_block = blocks[b];
 		emu_exact = 1;
-		work(&optim_emu, &emu, n, 1);
+		work(other, &emu, n, 1);
 		ok(same(&cpu, &emu), "exact data equal", n, emu_block);
-		ok(norm(&optim_emu, start.g, n) == want, "exact sum of squares", n, emu_block);
+		ok(norm(other, start.g, n) == want, "exact sum of squares", n, emu_block);
 		emu_exact = 0;
 	}
 	fill(0);
-	work(&optim_cpu, &cpu, n, 0);
-	want = norm(&optim_cpu, start.g, n);
-	for (int b = 0; b < NBLOCK; b++) {
+	work(host, &cpu, n, 0);
+	want = norm(host, start.g, n);
+	for (int b = 0; b < blocks_used(); b++) {
 		double s;
 
 		emu_block = blocks[b];
-		work(&optim_emu, &emu, n, 0);
+		work(other, &emu, n, 0);
 		if (!b)
 			first = emu;
-		s = norm(&optim_emu, start.g, n);
+		s = norm(other, start.g, n);
 		ok(same(&first, &emu) && near(&cpu, &emu), "random data agree", n, emu_block);
 		ok(fabs(s - want) <= 1e-13 * want, "random sum of squares", n, emu_block);
 	}
@@ -153,9 +170,9 @@ bad_numbers(void)
 			fill(0);
 			for (int j = 0; j < MAXN; j++)
 				start.g[j] = 3e38f;	/* large, but finite */
-			ok(isfinite(norm(&optim_cpu, start.g, MAXN)), "3e38 is finite", MAXN, 0);
+			ok(isfinite(norm(host, start.g, MAXN)), "3e38 is finite", MAXN, 0);
 			start.g[where[k]] = bad[i];
-			ok(!isfinite(norm(&optim_cpu, start.g, MAXN)), "a bad number is seen",
+			ok(!isfinite(norm(host, start.g, MAXN)), "a bad number is seen",
 			    where[k], 0);
 		}
 }
@@ -164,17 +181,25 @@ int
 main(void)
 {
 	static const int sizes[] = { 0, 1, 63, 64, 65, 1000, 8193, MAXN };
+	const char *want = getenv("EMUTEST_DEVICE");
+	struct dev_opts o = { 1, 0, 1, 1 };
+	struct err e;
 	double sum[4];
 
+	if (!(host = dev_open("cpu", &o, &e)) ||
+	    !(other = want ? dev_open(want, &o, &e) : dev_emu()))
+		die(1, "%s", e.msg);
 	for (int i = 0; i < (int)(sizeof sizes / sizeof *sizes); i++)
 		one_size(sizes[i]);
 	bad_numbers();
 	fill(0);
 	for (int t = 0; t < 4; t++) {
 		omp_set_num_threads(t + 1);
-		sum[t] = norm(&optim_cpu, start.g, MAXN);
+		sum[t] = norm(host, start.g, MAXN);
 		ok(sum[t] == sum[0], "the norm knows no threads", MAXN, t + 1);
 	}
+	dev_close(host);
+	dev_close(other);
 	printf("1..%d\n", count);
 	return failed ? 1 : 0;
 }

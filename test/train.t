@@ -75,7 +75,8 @@ ok $? '-R with other pictures is refused'
 mv "$t/train.shard" "$t/moved.shard"
 ./yolo-train -q -R -o "$t/whole1" >/dev/null 2>"$t/err"; [ $? = 1 ] && has 'train.shard: No such'
 ok $? '-R names data that is gone'
-train -R -n "$t/set/names" -o "$t/whole1" "$t/set/images" >/dev/null; [ $? = 1 ] && has '-n .*without'
+train -R -n "$t/set/names" -o "$t/whole1" "$t/set/images" >/dev/null
+[ $? = 1 ] && has '-n .*without'
 ok $? '-R with names that were not given is refused'
 train -R -o "$t/whole1" "$t/moved.shard" >/dev/null && has 'nothing left'
 ok $? '-R takes the same data from another place, the same cfg and the same validation set'
@@ -102,5 +103,6 @@ pid=$!
 while ! grep -q '^5	' "$t/log" 2>/dev/null && kill -0 $pid 2>/dev/null; do sleep .02; done
 kill -TERM $pid; wait $pid
 [ $? = 143 ] && [ -e "$t/term/last.safetensors" ]; ok $? 'SIGTERM: a checkpoint, and status 143'
-./yolo-train -q -R -O steps=20 -o "$t/term" >/dev/null 2>"$t/err"; ok $? '... from which the run goes on'
+./yolo-train -q -R -O steps=20 -o "$t/term" >/dev/null 2>"$t/err"
+ok $? '... from which the run goes on'
 echo "1..$n"

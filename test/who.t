@@ -13,8 +13,8 @@ my @table = (			# module, its files, the modules it may call
 	['box', 'box suppress', ''],
 	['safetensors', 'safetensors', ''],
 	['schedule', 'schedule optimplan', ''],
-	['eval', 'evalap evalboot evalcurve evalerr evallist evalmap evalplot evalrows evalrule evalsort ' .
-	    'evaltide', ''],
+	['eval', 'evalap evalboot evalcurve evalerr evallist evalmap evalplot evalrows evalrule ' .
+	    'evalsort evaltide', ''],
 	# Kernels and their host code: dev.h, fn.h and util; never a net, never each other.
 	['conv', 'conv convdirect convgemm winograd', ''],
 	['batchnorm', 'batchnorm', ''],
@@ -49,7 +49,8 @@ my @table = (			# module, its files, the modules it may call
 	    'augment cfg dev loader loss net recipe safetensors schedule shard sync trainer ' .
 	    'validate ' .
 	    'weights'],
-	['bench', 'bencheval benchops benchstep benchutil', 'cfg dev eval evalset loader net recipe shard trainer weights'],
+	['bench', 'bencheval benchops benchstep benchutil',
+	    'cfg dev eval evalset loader net recipe shard trainer weights'],
 );
 my %library = (			# who may call it
 	dnnl => 'cpu', tj => 'jpeg', stbi => 'stb image resize draw',
@@ -78,14 +79,18 @@ if (!@objects || system('nm --version >/dev/null 2>&1')) {
 	print '1..0 # SKIP ', @objects ? 'no nm' : 'nothing is built here', "\n";
 	exit 0;
 }
-for (@objects, @programs) {
-	my ($o) = m{([^/]+?)(?:\.cpu|\.cuda)?\.o$};
-	for (`nm -g $_`) {
-		my ($type, $name) = /(\S) (\S+)$/ or next;
-		next if $name =~ /^__(odr_)?asan|^__ubsan|^main$/;
-		$type =~ /[Uw]/ ? ($use{$o}{$name} = 1) : ($def{$name}{$o} = 1);
-	}
+my @global;			# variables that may change
+open my $nm, '-|', "nm -A -g --format=sysv @objects @programs" or die "nm: $!";
+while (<$nm>) {
+	my ($at, undef, $class, undef, undef, undef, $section) = split /\s*\|\s*/;
+	next if !defined $section;
+	my ($o, $name) = $at =~ m{([^/]+?)(?:\.cpu|\.cuda)?\.o:(\S+)$} or next;
+	next if $name =~ /^__(odr_)?asan|^__ubsan|^main$/;
+	$class =~ /[Uw]/ ? ($use{$o}{$name} = 1) : ($def{$name}{$o} = 1);
+	push @global, "$o: $name" if $class =~ /[BDC]/ && $section !~ /rel\.ro/ &&
+	    $name !~ /^(stbi_.*|__.*|prog|quiet)$/;
 }
+close $nm;
 
 my @call;			# [from, name, to]
 for my $from (sort keys %use) {
@@ -123,14 +128,6 @@ for my $from (sort keys %use) {
 }
 ok('libraries are called from one place each', @lib);
 
-my @global;
-for my $o (@objects) {
-	for (`nm -g --format=sysv $o`) {
-		my ($name, undef, $class, undef, undef, undef, $section) = split /\s*\|\s*/;
-		next if !defined $section || $class !~ /[BDC]/ || $name =~ /^stbi_|^__/;
-		push @global, "$o: $name" if $section !~ /rel\.ro/ && $name !~ /^(prog|quiet)\s*$/;
-	}
-}
 ok('no mutable globals but name and verbosity', @global);
 
 my (@dev, @ifdef);
