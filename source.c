@@ -119,8 +119,10 @@ source_close(struct source *s)
 static int
 refuse(struct where *w, const char *name, const char *why)
 {
+	size_t n = strlen(name);
+
 	w->name = xstrdup(name);
-	w->why = xstrdup(why);
+	w->why = xstrdup(!strncmp(why, name, n) && !strncmp(why + n, ": ", 2) ? why + n + 2 : why);
 	return 1;
 }
 

@@ -61,7 +61,13 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 		status = -1;
 	free(prep);
 	free(argv);
-	return status ? err_set(e, "packing %s failed", in[0]) : 0;
+	if (!status)
+		return 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) < 3) {
+		e->msg[0] = 0;		/* yolo-prep has said why */
+		return -1;
+	}
+	return err_set(e, "packing %s failed", in[0]);
 }
 
 /* NAME.shard in the run's folder: packed from the inputs, or a link to a shard. */

@@ -399,7 +399,7 @@ main(int argc, char **argv)
 	}
 	if (r)
 		warn("%s", e.msg);
-	if (j.failed)
+	if (j.failed && j.pictures > 1)
 		warn("%ld of %ld pictures failed", j.failed, j.pictures);
 	if (j.turned && !quiet)
 		warn("%ld pictures ask to be shown turned (EXIF): boxes are those of the stored "

@@ -72,8 +72,11 @@ main(int argc, char **argv)
 	program("yolo-train");
 	settings_open(&c.set, train_settings);
 	parse(&c, argc, argv);
-	if (train_prepare(&c, &e))
-		die(c.usage ? 2 : 1, "%s", e.msg);
+	if (train_prepare(&c, &e)) {
+		if (e.msg[0])
+			warn("%s", e.msg);
+		return c.usage ? 2 : 1;
+	}
 	if (c.planned) {
 		train_close(&c);
 		return 0;

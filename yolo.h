@@ -1902,7 +1902,7 @@ struct train_cmd {
 	int threads;			/* compute threads of a rank */
 };
 /* Options, resume, data (packed into the run's folder unless it is a shard), cfg and recipe.
- * Starts no thread and touches no device. */
+ * Starts no thread and touches no device.  The message is empty where yolo-prep has said it. */
 int train_prepare(struct train_cmd *, struct err *);
 int train_data(struct train_cmd *, struct err *);	/* its part: train and val are opened */
 int train_weigh(struct train_cmd *, struct err *);	/* class weights, from the data */
