@@ -2,7 +2,10 @@
  *
  * A resumed run takes every option that determines numbers from its checkpoint; options given again
  * must agree. */
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -253,6 +256,34 @@ numbers(struct train_cmd *c, struct err *e)
 	return 0;
 }
 
+/* What a killed run was writing: NAME.tmp.PID of a process that is no more. */
+static void
+sweep(const char *dir)
+{
+	static const char *const ours[] = { "last.safetensors", "best.safetensors", "best.weights",
+		"run.cfg", "log.tsv", "val.tsv", "train.shard", "val.shard", NULL };
+	DIR *d = opendir(dir);
+	struct dirent *f;
+	long pid;
+
+	while (d && (f = readdir(d))) {
+		const char *dot = strstr(f->d_name, ".tmp.");
+		char *path;
+
+		if (!dot || num_int(dot + 5, 1, INT_MAX, &pid) || !kill((pid_t)pid, 0))
+			continue;
+		for (int i = 0; ours[i]; i++)
+			if (!strncmp(ours[i], f->d_name, (size_t)(dot - f->d_name)) &&
+			    !ours[i][dot - f->d_name]) {
+				path = path_join(dir, f->d_name);
+				unlink(path);
+				free(path);
+			}
+	}
+	if (d)
+		closedir(d);
+}
+
 static int
 open_dir(struct train_cmd *c, struct err *e)
 {
@@ -261,6 +292,7 @@ open_dir(struct train_cmd *c, struct err *e)
 
 	if (mkdir(c->dir, 0777) && errno != EEXIST)
 		return err_set(e, "%s: %s", c->dir, strerror(errno));
+	sweep(c->dir);
 	last = path_join(c->dir, "last.safetensors");
 	there = !access(last, F_OK);
 	free(last);

@@ -44,7 +44,8 @@ try() {		# try COMMAND...: refused, $it named, no output
 	[ "$(grep -vc "$remarks" "$t/err")" -le 1 ] || why="$why more than a line"
 	[ -z "$why" ] || bad="$bad$(echo "$*" | sed "s|$t/||g"):$why\\n"
 }
-remarks=': not used\|note: \|: resuming\|nothing written$\|nothing to pack$\|pictures in the truth$'
+remarks=': not used\|note: \|: resuming'
+remarks=$remarks'\|nothing written$\|nothing to pack$\|pictures in the truth$'
 spoil() {	# spoil KIND FILE: $it
 	it=$t/$1-$2
 	rm -rf "$it"
@@ -153,10 +154,12 @@ ok 'labels that cannot be'
 
 # Options and keys that nobody knows.
 it=nonsense
-for p in ./yolo-train ./yolo-prep ./yolo-detect ./yolo-eval tools/yolo-synth "./yolo-bench step"; do
+for p in ./yolo-train ./yolo-prep ./yolo-detect ./yolo-eval tools/yolo-synth './yolo-bench step'
+do
 	bad=
 	$p --nonsense </dev/null >"$t/log" 2>"$t/err"
-	[ $? = 2 ] && grep -q 'nonsense\|invalid option' "$t/err" && [ ! -s "$t/log" ] || bad="--nonsense\\n"
+	[ $? = 2 ] && grep -q 'nonsense\|invalid option' "$t/err" && [ ! -s "$t/log" ] ||
+	    bad="--nonsense\\n"
 	case $p in *synth) ;; *)
 		$p -O nonsense=1 </dev/null >"$t/log" 2>"$t/err"
 		[ $? = 2 ] && [ "$(grep -c nonsense "$t/err")" = 1 ] && [ ! -s "$t/log" ] ||
