@@ -8,7 +8,7 @@
 
 #include "yolo.h"
 
-enum { CURVES = 120, CELLS = 40, CONFUSED = 12 };
+enum { CURVES = 120, CELLS = 80, CONFUSED = 12 };
 
 struct ranked { double by; int c; };
 
@@ -190,7 +190,7 @@ static void
 draw_matrix(const struct matrix *m)
 {
 	FILE *f = m->f;
-	int nc = m->truth->nclass, s = m->side > 20 ? 15 : 26, left = 130, top = 8;
+	int nc = m->truth->nclass, s = m->side > 42 ? 11 : m->side > 21 ? 15 : 26, left = 130, top = 8;
 	int wide = left + m->side * s + 10, high = top + m->side * s + 110;
 	char id[32];
 

@@ -193,8 +193,8 @@ class_row(FILE *f, const struct eval_report *r, const struct eval_tables *tab, i
 	if (ap < 0)
 		report_number(f, ap, 4);
 	else
-		fprintf(f, "<td data-v=\"%.9g\"><span class=\"bar\" style=\"width:%.1fem\"></span>%.4f</td>",
-		    ap, 5 * ap, ap);
+		fprintf(f, "<td data-v=\"%.9g\"><span class=\"bar\"><i style=\"width:%.0f%%\"></i></span>"
+		    "%.4f</td>", ap, 100 * ap, ap);
 	for (int k = 0; k < 7; k++)
 		report_number(f, eval_get(row, n, rule, k == 2 ? ar : col[k]), 4);
 	if (r->analysis)
@@ -311,11 +311,11 @@ eval_report(FILE *f, const struct eval_report *r)
 	headline(f, r);
 	if (r->base_path)
 		comparison(f, r);
-	classes(f, r);
 	if (r->ev->opt.rules >> EV_COCO & 1)
 		eval_figure_curves(f, r->ev, r->truth);
-	eval_figure_confusion(f, r->errors, r->truth);
 	eval_figure_analysis(f, r->analysis);
+	eval_figure_confusion(f, r->errors, r->truth);
+	classes(f, r);
 	worst(f, r, thr);
 	suspects(f, r, thr);
 	report_close(f);

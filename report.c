@@ -30,7 +30,9 @@ static const char style[] =
     "table.sort th{cursor:pointer}th:first-child,td:first-child,.t{text-align:left}"
     "td.t,td:first-child{white-space:normal;overflow-wrap:anywhere}tbody tr:hover{background:"
     "var(--soft)}.up{color:var(--good)}.down{color:var(--bad)}.bar{display:inline-block;"
-    "height:.6em;background:var(--c0);border-radius:2px;margin-right:.4em;vertical-align:middle}"
+    "width:4em;height:.55em;margin-right:.5em;vertical-align:middle;border-radius:2px;"
+    "background:var(--soft)}.bar i{display:block;height:100%;border-radius:2px;background:"
+    "var(--c0)}"
     "svg{max-width:100%;height:auto;display:block}svg text{fill:var(--fg);font:11px system-ui,"
     "sans-serif}svg .dim{fill:var(--dim)}.grid{stroke:var(--line);stroke-width:1}.axis{stroke:"
     "var(--dim);stroke-width:1}.l{fill:none;stroke-width:2}.thin{fill:none;stroke-width:1;"
@@ -143,7 +145,7 @@ report_cell(FILE *f, const char *text)
 
 /* ---- plots: both axes 0..1 ---- */
 
-enum { LEFT = 40, TOP = 8, SIDE = 300, BELOW = 34, KEY = 150 };
+enum { LEFT = 36, TOP = 8, SIDE = 236, BELOW = 34, KEY = 82 };
 
 static double
 px(double x)
@@ -240,7 +242,7 @@ void
 report_bars(FILE *f, const struct report_bar *b, int n, int good)
 {
 	double most = 1e-12, least = 0;
-	int wide = 260, left = 150, h = 20;
+	int wide = 220, left = 136, h = 20;
 
 	for (int i = 0; i < n; i++) {
 		most = fmax(most, fmax(b[i].value, b[i].whiskers ? b[i].high : 0));
