@@ -134,21 +134,6 @@ eval_soft(const struct eval_opts *o, enum eval_rule r, int flags)
 	return a == EV_IGNORE || b == EV_IGNORE ? EV_IGNORE : EV_TRUTH;
 }
 
-/* Of detection and truth, x y w h; the order of operations is pycocotools'. */
-double
-eval_iou(const double *d, const double *g, int crowd)
-{
-	double w = fmin(d[2] + d[0], g[2] + g[0]) - fmax(d[0], g[0]), h, i, da = d[2] * d[3];
-
-	if (w <= 0)
-		return 0;
-	h = fmin(d[3] + d[1], g[3] + g[1]) - fmax(d[1], g[1]);
-	if (h <= 0)
-		return 0;
-	i = w * h;
-	return i / (crowd ? da : da + g[2] * g[3] - i);
-}
-
 /* Sort by descending score, equal scores in the order given: insertion for the usual handful,
  * merging for more. */
 void

@@ -37,11 +37,11 @@ box_of(const struct eval_det *d)
 /* ---- COCO ---- */
 
 struct coco {
-	int nd, ng;			/* detections within maxDets, truths not removed */
+	int nd, ng;			/* detections that can match, truths not removed */
 	const struct box **g;
 	unsigned char *soft, *crowd, *ign, *used;
 	double *iou, *best;		/* [nd][ng], and the largest of each row */
-	int *order;
+	int *det, *order;		/* det: place of each in ord */
 	int *match, *uniform;		/* [niou][nd] */
 };
 
@@ -96,31 +96,31 @@ coco_order(struct coco *c, const double *area)
 	return !ignored || ignored == c->ng;
 }
 
+/* The words of those that can match, in area a; coco_nothing has written them as unmatched. */
 static void
 coco_code(const struct group *p, const struct coco *c, int a, const int *match)
 {
 	const struct eval *e = p->e;
-	const double *range = e->opt.area[a];
 	int nt = e->niou[EV_COCO];
 
 	for (int d = 0; d < c->nd; d++) {
-		const struct eval_det *det = p->im->det + p->ord[d];
-		double area = det->w * det->h;
-		int outside = area < range[0] || area > range[1];
-		uint32_t code = 0, one = 1;
+		uint32_t *word = p->code + (size_t)c->det[d] * (size_t)e->words +
+		    (size_t)(e->off[EV_COCO] + a);
+		uint32_t outside = *word, code = 0, one = 1;
 
 		for (int t = 0; t < nt; t++, one <<= 1) {
 			int m = match[t * c->nd + d];
 
 			if (m < 0 || (e->opt.pycocotools && c->g[m]->id == 0))
-				code |= outside || (m >= 0 && c->ign[m]) ? one << 16 : 0;
+				code |= m >= 0 && c->ign[m] ? one << 16 : outside & one << 16;
 			else
 				code |= c->ign[m] ? one << 16 : one;
 		}
-		p->code[(size_t)d * (size_t)e->words + (size_t)(e->off[EV_COCO] + a)] = code;
+		*word = code;
 	}
 }
 
+/* All unmatched: ignored in the areas that they are outside of. */
 static void
 coco_nothing(const struct group *p, int nd)
 {
@@ -129,22 +129,31 @@ coco_nothing(const struct group *p, int nd)
 
 	for (int d = 0; d < nd; d++) {
 		const struct eval_det *det = p->im->det + p->ord[d];
+		uint32_t *word = p->code + (size_t)d * (size_t)e->words + (size_t)e->off[EV_COCO];
 		double area = det->w * det->h;
 
 		for (int a = 0; a < e->opt.narea; a++)
-			p->code[(size_t)d * (size_t)e->words + (size_t)(e->off[EV_COCO] + a)] =
-			    area < e->opt.area[a][0] || area > e->opt.area[a][1] ? ign : 0;
+			word[a] = area < e->opt.area[a][0] || area > e->opt.area[a][1] ? ign : 0;
 	}
 }
 
-static int
-coco_load(const struct group *p, struct coco *c)
+static double
+least_iou(const struct eval *e, enum eval_rule r)
+{
+	double least = 1 - 1e-10;
+
+	for (int t = 0; t < e->niou[r]; t++)
+		least = fmin(least, e->iou[r][t]);
+	return least;
+}
+
+/* Truths, and of the first nd detections those that reach the least threshold with one of them. */
+static void
+coco_load(const struct group *p, struct coco *c, int nd)
 {
 	const struct eval_opts *o = &p->e->opt;
-	double least = 1, low = 0;
+	double least = least_iou(p->e, EV_COCO);
 
-	for (int t = 0; t < p->e->niou[EV_COCO]; t++)
-		least = fmin(least, p->e->iou[EV_COCO][t]);
 	for (int i = 0; i < p->nt; i++) {
 		const struct box *b = p->im->box + p->tr[i];
 		enum eval_soft s = eval_soft(o, EV_COCO, b->flags);
@@ -155,20 +164,18 @@ coco_load(const struct group *p, struct coco *c)
 		c->soft[c->ng] = s == EV_IGNORE;
 		c->crowd[c->ng++] = s == EV_IGNORE && (b->flags & BOX_CROWD);
 	}
-	for (int d = 0; d < c->nd; d++) {
+	for (int d = 0; d < nd; d++) {
 		const double *det = box_of(p->im->det + p->ord[d]);
-		double *row = c->iou + (size_t)d * (size_t)c->ng;
+		double *row = c->iou + (size_t)c->nd * (size_t)c->ng, best = 0;
 
-		c->best[d] = 0;
 		for (int g = 0; g < c->ng; g++) {
-			double v = eval_iou(det, &c->g[g]->x, c->crowd[g]);
-
-			row[g] = v;
-			c->best[d] = v > c->best[d] ? v : c->best[d];
+			row[g] = eval_iou(det, &c->g[g]->x, c->crowd[g]);
+			best = row[g] > best ? row[g] : best;
 		}
-		low = fmax(low, c->best[d]);
+		c->best[c->nd] = best;
+		c->det[c->nd] = d;
+		c->nd += best >= least;
 	}
-	return low >= fmin(least, 1 - 1e-10);
 }
 
 static void
@@ -178,19 +185,19 @@ coco_group(const struct group *p, struct eval_buf *buf)
 	int last = e->opt.maxdet[e->opt.nmaxdet - 1], nd = p->nd < last ? p->nd : last;
 	int niou = e->niou[EV_COCO], known = 0;
 	size_t n = (size_t)nd, g = (size_t)p->nt, need;
-	struct coco c = { .nd = nd };
+	struct coco c = { .nd = 0 };
 	char *q;
 
-	if (!p->nt) {
-		coco_nothing(p, nd);
+	coco_nothing(p, nd);
+	if (!p->nt)
 		return;
-	}
-	need = 256 + g * (sizeof *c.g + 4 + sizeof *c.order) + n * g * 8 + n * 8 +
+	need = 256 + g * (sizeof *c.g + 4 + sizeof *c.order) + n * g * 8 + n * (8 + sizeof *c.det) +
 	    2 * n * (size_t)niou * sizeof *c.match;
 	q = (char *)(buf->p = xgrow(buf->p, &buf->cap, need, 1));
 	c.g = (const struct box **)take(&q, g * sizeof *c.g);
 	c.iou = (double *)take(&q, n * g * sizeof *c.iou);
 	c.best = (double *)take(&q, n * sizeof *c.best);
+	c.det = (int *)take(&q, n * sizeof *c.det);
 	c.order = (int *)take(&q, g * sizeof *c.order);
 	c.match = (int *)take(&q, n * (size_t)niou * sizeof *c.match);
 	c.uniform = (int *)take(&q, n * (size_t)niou * sizeof *c.match);
@@ -198,16 +205,13 @@ coco_group(const struct group *p, struct eval_buf *buf)
 	c.crowd = (unsigned char *)take(&q, g);
 	c.ign = (unsigned char *)take(&q, g);
 	c.used = (unsigned char *)take(&q, g);
-	if (!coco_load(p, &c)) {
-		coco_nothing(p, nd);
-		return;
-	}
-	for (int a = 0; a < e->opt.narea; a++) {
+	coco_load(p, &c, nd);
+	for (int a = 0; a < e->opt.narea && c.nd; a++) {
 		int alike = coco_order(&c, e->opt.area[a]);
 		int *m = alike ? c.uniform : c.match;
 
 		for (int t = 0; t < niou && !(alike && known); t++)
-			coco_walk(&c, e->iou[EV_COCO][t], m + t * nd);
+			coco_walk(&c, e->iou[EV_COCO][t], m + t * c.nd);
 		known |= alike;
 		coco_code(p, &c, a, m);
 	}

@@ -1,14 +1,11 @@
-/* evalscan.c -- bytes to values: a window over a file, exact decimals, JSON.
+/* evalscan.c -- bytes to values: a window over a file, JSON.
  *
  * The window holds at least the record being read, so a file of any size passes through a few
- * megabytes.  A NUL stands behind the window; no valid text holds one, so every loop below ends at
- * it without counting.  A record that runs into the end of the window before the end of the file
+ * megabytes.  NULs stand behind the window; no valid text holds one, so every loop below ends at
+ * the first without counting, and eight bytes may be read at once.  A record that runs into the end of the window before the end of the file
  * is simply read again after more bytes have come (scan_more): readers keep what they found to
  * themselves until a record is complete.
- *
- * Decimals are the nearest double, always.  Up to 19 digits and 10^+-22: one exact operation where
- * the digits fit 53 bits (Clinger), else a 128-by-64 bit division whose remainder decides the
- * rounding.  The rest goes the slow road of strtod. */
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -19,7 +16,7 @@
 
 #include "yolo.h"
 
-enum { WINDOW = 1 << 20 };
+enum { WINDOW = 1 << 20, SLACK = SCAN_SLACK };
 
 int
 scan_open(struct scan *s, const char *path, struct err *e)
@@ -30,8 +27,8 @@ scan_open(struct scan *s, const char *path, struct err *e)
 	if (s->fd < 0)
 		return err_set(e, "%s: %s", path, strerror(errno));
 	s->cap = WINDOW;
-	s->buf = s->p = s->end = (char *)xmalloc(s->cap + 1);
-	*s->end = 0;
+	s->buf = s->p = s->end = (char *)xmalloc(s->cap + SLACK);
+	memset(s->end, 0, SLACK);
 	scan_more(s);
 	if (s->error) {
 		err_set(e, "%s: %s", s->path, strerror(s->error));
@@ -51,10 +48,10 @@ scan_memory(struct scan *s, const char *name, const void *bytes, size_t n)
 	s->fd = -1;
 	s->eof = 1;
 	s->cap = n;
-	s->buf = s->p = (char *)xmalloc(n + 1);
+	s->buf = s->p = (char *)xmalloc(n + SLACK);
 	memcpy(s->buf, bytes, n);
 	s->end = s->buf + n;
-	*s->end = 0;
+	memset(s->end, 0, SLACK);
 }
 
 void
@@ -89,7 +86,7 @@ scan_more(struct scan *s)
 	s->lines += newlines(s->buf, s->p);
 	memmove(s->buf, s->p, keep);
 	if (keep > s->cap / 2)
-		s->buf = (char *)xrealloc(s->buf, (s->cap *= 2) + 1);
+		s->buf = (char *)xrealloc(s->buf, (s->cap *= 2) + SLACK);
 	s->p = s->buf;
 	while (keep + got < s->cap && !s->eof) {
 		n = read(s->fd, s->buf + keep + got, s->cap - keep - got);
@@ -102,7 +99,7 @@ scan_more(struct scan *s)
 			got += (size_t)n;
 	}
 	s->end = s->buf + keep + got;
-	*s->end = 0;
+	memset(s->end, 0, SLACK);
 	return got > 0;
 }
 
@@ -160,111 +157,6 @@ scan_no_text(struct scan *s)
 		else if (!*p)
 			return scan_fail(s, s->p, "neither JSON nor text: a NUL byte at %ld",
 			    (long)(p - s->p));
-	return 0;
-}
-
-static const double ten[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12,
-	1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
-
-/* m / 10^k, 0 < k < 20, correctly rounded: q = m 2^s / 10^k with 64 or 63 significant bits; what
- * is below the 53rd bit and the remainder decide. */
-static double
-divide_exact(uint64_t m, int k)
-{
-	uint64_t d = 1, q, rest, half;
-	int shift, drop;
-	unsigned __int128 num, r;
-
-	for (int i = 0; i < k; i++)
-		d *= 10;
-	int zm = __builtin_clzll(m), zd = __builtin_clzll(d);
-
-	shift = 63 + zm - zd; /* quotient of normalised m by normalised d, in (2^62, 2^64) */
-	num = (unsigned __int128)(m << zm) << 63;
-	d <<= zd;
-	q = (uint64_t)(num / d);
-	r = num % d;
-	drop = 64 - __builtin_clzll(q) - 53;
-	half = (uint64_t)1 << (drop - 1);
-	rest = q & (2 * half - 1);
-	q >>= drop;
-	if (rest > half || (rest == half && (r || (q & 1))))
-		q++;
-	return __builtin_ldexp((double)q, drop - shift);
-}
-
-static double
-slow_number(const char *from, const char *to)
-{
-	char small[64], *s = (size_t)(to - from) < sizeof small ? small : (char *)xmalloc(
-	    (size_t)(to - from) + 1);
-	double v;
-
-	memcpy(s, from, (size_t)(to - from));
-	s[to - from] = 0;
-	if (num_real(s, -HUGE_VAL, HUGE_VAL, &v))
-		v = HUGE_VAL;
-	if (s != small)
-		free(s);
-	return v;
-}
-
-/* A decimal at *pp; moves *pp behind it.  0, or -1 where there is none.  What overflows becomes an
- * infinity, which callers refuse. */
-int
-scan_decimal(const char **pp, double *v)
-{
-	const char *p = *pp, *from = p, *first;
-	uint64_t m = 0;
-	int neg = *p == '-', digits, ex = 0, e10 = 0, eneg;
-	const char *dot;
-
-	p += neg || *p == '+';
-	first = p;
-	while ((unsigned)(*p - '0') < 10)
-		m = m * 10 + (unsigned)(*p++ - '0');
-	digits = (int)(p - first);
-	if (*p == '.') {
-		dot = ++p;
-		while ((unsigned)(*p - '0') < 10)
-			m = m * 10 + (unsigned)(*p++ - '0');
-		ex = (int)(dot - p);
-		digits -= ex;
-	}
-	if (!digits)
-		return -1;
-	if ((*p | 32) == 'e') {
-		const char *q = p + 1;
-
-		eneg = *q == '-';
-		q += eneg || *q == '+';
-		if ((unsigned)(*q - '0') >= 10)
-			return -1;
-		while ((unsigned)(*q - '0') < 10) {
-			if (e10 < 100000)
-				e10 = e10 * 10 + (*q - '0');
-			q++;
-		}
-		ex += eneg ? -e10 : e10;
-		p = q;
-	}
-	*pp = p;
-	if (digits > 19) {		/* perhaps only leading zeros, but rare */
-		*v = slow_number(from, p);
-		return 0;
-	}
-	if (!m)
-		*v = 0;
-	else if (m <= (uint64_t)1 << 53 && ex >= -22 && ex <= 22)
-		*v = ex < 0 ? (double)m / ten[-ex] : (double)m * ten[ex];
-	else if (ex < 0 && ex > -20)
-		*v = divide_exact(m, -ex);
-	else {
-		*v = slow_number(from, p);
-		return 0;
-	}
-	if (neg)
-		*v = -*v;
 	return 0;
 }
 
@@ -413,13 +305,14 @@ scan_string(struct scan *s, const char **out, size_t *len)
 	for (; *p != '"'; p++)
 		if ((unsigned char)*p < 32 || (*p == '\\' && !*++p))
 			return scan_fail(s, p, "want the closing '\"' of a string");
-	if ((size_t)(p - s->p) > s->textcap)
-		s->text = (char *)xrealloc(s->text, s->textcap = 2 * (size_t)(p - s->p));
+	if ((size_t)(p - s->p) + SLACK > s->textcap)
+		s->text = (char *)xrealloc(s->text, s->textcap = 2 * (size_t)(p - s->p) + SLACK);
 	for (q = s->p + 1, o = s->text; q < p;)
 		if (*q != '\\')
 			*o++ = *q++;
 		else if (!(q = escape(q + 1, &o)) || q > p)
 			return scan_fail(s, s->p, "want a valid escape in a string");
+	memset(o, 0, SLACK);
 	*out = s->text;
 	*len = (size_t)(o - s->text);
 	s->p = p + 1;

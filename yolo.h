@@ -1151,7 +1151,7 @@ int shm_open_sync(struct sync *, struct err *);
 int shm_sum_host(struct sync *, double *buf, size_t n);
 int shm_barrier(struct sync *);
 int nccl_open_sync(struct sync *, struct err *);	/* what dev->nccl points to */
-/* ---- evalscan.c: a window over a file, exact decimals, JSON ------------------------------- */
+/* ---- evalscan.c, evalnum.c: a window over a file, JSON, exact decimals --------------------- */
 
 struct scan {
 	const char *path;		/* for messages */
@@ -1173,7 +1173,8 @@ int scan_no_text(struct scan *);	/* -1: compressed, a picture, UTF-16, bytes; sa
 int scan_fail(struct scan *, const char *at, const char *fmt, ...) PRINTF(3, 4);	/* -1 */
 int scan_error(struct scan *, struct err *);		/* the last failure as file:line: why */
 int scan_again(struct scan *);
-int scan_decimal(const char **p, double *);		/* the nearest double; -1: no number */
+#define SCAN_SLACK 16		/* NULs behind every text here */
+int scan_decimal(const char **p, double *);	/* the nearest double; -1: no number.  evalnum.c */
 char scan_peek(struct scan *);
 int scan_want(struct scan *, char);
 int scan_next(struct scan *, char close);
@@ -1255,8 +1256,20 @@ struct eval *eval_open(const struct eval_opts *, int nclass);
 void eval_close(struct eval *);
 void eval_add(struct eval *, const struct eval_image *, int n);	/* threads inside */
 enum eval_soft eval_soft(const struct eval_opts *, enum eval_rule, int flags);
-double eval_iou(const double *d, const double *g, int crowd);	/* x y w h; of maskApi's bbIou */
-void eval_rank(const struct eval_image *, const int *in, int n, int *out); /* by score, stable */
+/* Of detection and truth, x y w h; the order of operations is pycocotools' bbIou's. */
+static inline double
+eval_iou(const double *d, const double *g, int crowd)
+{
+	double dr = d[2] + d[0], gr = g[2] + g[0], db = d[3] + d[1], gb = g[3] + g[1], i, w, h;
+
+	w = (dr < gr ? dr : gr) - (d[0] > g[0] ? d[0] : g[0]);
+	h = (db < gb ? db : gb) - (d[1] > g[1] ? d[1] : g[1]);
+	if (!(w > 0) || !(h > 0))
+		return 0;
+	i = w * h;
+	return i / (crowd ? d[2] * d[3] : d[2] * d[3] + g[2] * g[3] - i);
+}
+void eval_rank(const struct eval_image *, const int *in, int n, int *out);	/* by score, stable */
 /* One class of one picture: ord[nd] detections by descending score, tr[nt] truths; words are
  * written to code[nd][words], darknet's IoUs to over[nd].  buf: scratch, kept by the caller. */
 struct eval_buf { void *p; size_t cap; };
