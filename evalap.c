@@ -2,8 +2,11 @@
  *
  * One pass over the detections of a class, by falling score, serves all IoU thresholds and area
  * ranges: a detection that no threshold accepts or ignores only raises the count of false
- * positives, so per threshold work is done for true positives and ignored ones alone.  Pictures
- * may carry weights (bootstrap); the count of a curve is then of weights. */
+ * positives, so per threshold work is done for true positives and ignored ones alone.  COCO reads
+ * a curve at 101 recalls, so of the true positives between two of them only the largest precision
+ * is kept; the other rules need the curve.  Pictures may carry weights (bootstrap); the count of a
+ * curve is then of weights. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,84 +43,166 @@ eval_npos(const struct eval *e, const uint32_t *weight, double *npos)
 	return 0;
 }
 
-/* The curves of one class: cv[words * EVAL_IOUS].  few[m][t]: true positives within each maxDets.
- */
-struct pass {
-	const struct eval_tables *tab;
-	struct eval_curve *cv;
-	uint32_t *mem;
-	uint64_t few[EVAL_MAXDETS][EVAL_IOUS];
+/* ---- COCO ---- */
+
+enum { RECALLS = 101 };
+struct bins {
+	double best[RECALLS];		/* largest precision from this recall to the next */
+	uint32_t tp, ign;
+	int at;
+};
+struct coco_pass {
+	struct bins b[EVAL_AREAS][EVAL_IOUS];
+	uint64_t need[EVAL_AREAS][RECALLS + 1];	/* true positives that reach a recall */
+	uint64_t few[EVAL_MAXDETS][EVAL_IOUS];	/* true positives within each maxDets */
+	uint32_t seen[EVAL_AREAS];
 };
 
+/* The least count whose recall, as doubles divide, is i * 0.01 (one ulp off i / 100 at ten places,
+ * as numpy's linspace makes them) or more. */
 static void
-pass_open(struct pass *p, const struct eval_tables *tab, int c)
+set_needs(uint64_t *need, double npos)
+{
+	for (int i = 0; i < RECALLS; i++) {
+		double r = i * 0.01;
+		uint64_t k = (uint64_t)(r * npos);
+
+		while (k && (double)(k - 1) / npos >= r)
+			k--;
+		while ((double)k / npos < r)
+			k++;
+		need[i] = k;
+	}
+	need[RECALLS] = UINT64_MAX;
+}
+
+static void
+coco_run(const struct eval_tables *tab, int c, struct coco_pass *p)
 {
 	const struct eval *e = tab->e;
-	size_t n = (size_t)e->words * EVAL_IOUS, cap = tab->ntruth[c] + 1;
-	uint32_t *m;
-
-	memset(p, 0, sizeof *p);
-	p->tab = tab;
-	p->cv = (struct eval_curve *)xcalloc(n, sizeof *p->cv);
-	p->mem = m = (uint32_t *)xmalloc(n * 3 * cap * sizeof *m);
-	for (size_t i = 0; i < n; i++, m += 3 * cap) {
-		p->cv[i].tp = m;
-		p->cv[i].fp = m + cap;
-		p->cv[i].at = m + 2 * cap;
-		p->cv[i].npos = tab->npos[(size_t)c * (size_t)e->words + i / EVAL_IOUS];
-	}
-}
-
-static void
-pass_close(struct pass *p)
-{
-	free(p->cv);
-	free(p->mem);
-}
-
-/* Words [w0, w1) of the class's detections, those of rank < last.  A word that is 0, a plain false
- * positive at every threshold, only counts. */
-static void
-pass_run(struct pass *p, int c, int w0, int w1, int nt, int last)
-{
-	const struct eval *e = p->tab->e;
-	const struct eval_opts *o = &e->opt;
-	uint32_t full = ((1u << nt) - 1) << 16, seen[EVAL_AREAS] = { 0 };
-	uint32_t ign[EVAL_AREAS][EVAL_IOUS] = { { 0 } };
+	int na = e->opt.narea, nmax = e->opt.nmaxdet;
+	uint32_t full = ((1u << e->niou[EV_COCO]) - 1) << 16;
 
 	for (size_t k = e->cstart[c]; k < e->cstart[c + 1]; k++) {
 		size_t i = e->order[k];
-		uint32_t times = p->tab->weight ? p->tab->weight[e->pic[i]] : 1;
+		uint32_t times = tab->weight ? tab->weight[e->pic[i]] : 1;
+		int within = (int)eval_word(e, i, e->words);
 
-		if (e->rank[i] >= last || !times)
-			continue;
-		for (int w = w0; w < w1; w++) {
-			uint32_t code = eval_word(e, i, w), bits;
+		for (int a = 0; a < na && within && times; a++) {
+			uint32_t code = eval_word(e, i, e->off[EV_COCO] + a), bits;
 
 			if (code == full)
 				continue;
-			seen[w - w0] += times;
+			p->seen[a] += times;
 			for (bits = code >> 16; bits; bits &= bits - 1)
-				ign[w - w0][__builtin_ctz(bits)] += times;
+				p->b[a][__builtin_ctz(bits)].ign += times;
 			for (bits = code & 0xffff; bits; bits &= bits - 1) {
 				int t = __builtin_ctz(bits);
-				struct eval_curve *v = p->cv + w * EVAL_IOUS + t;
+				struct bins *b = &p->b[a][t];
+				double pr;
 
-				v->tp[v->n] = v->tp_all += times;
-				v->fp[v->n] = seen[w - w0] - v->tp_all - ign[w - w0][t];
-				v->at[v->n++] = (uint32_t)k;
-				for (int m = o->nmaxdet - 1;
-				     w == 0 && m >= 0 && e->rank[i] < o->maxdet[m]; m--)
+				b->tp += times;
+				while (b->tp >= p->need[a][b->at + 1])
+					b->at++;
+				pr = b->tp / ((double)(p->seen[a] - b->tp - b->ign) + (double)b->tp +
+				    DBL_EPSILON);
+				b->best[b->at] = pr > b->best[b->at] ? pr : b->best[b->at];
+				for (int m = nmax - within; a == 0 && m < nmax; m++)
 					p->few[m][t] += times;
 			}
 		}
 	}
-	for (int w = w0; w < w1; w++)
-		for (int t = 0; t < nt; t++) {
-			struct eval_curve *v = p->cv + w * EVAL_IOUS + t;
+}
 
-			v->fp_all = seen[w - w0] - v->tp_all - ign[w - w0][t];
+static double
+coco_ap(struct bins *b)
+{
+	double sum = 0;
+
+	for (int i = RECALLS - 1; i > 0; i--)
+		b->best[i - 1] = fmax(b->best[i - 1], b->best[i]);
+	for (int i = 0; i < RECALLS; i++)
+		sum += b->best[i];
+	return sum / RECALLS;
+}
+
+static void
+coco_class(struct eval_tables *tab, int c)
+{
+	const struct eval *e = tab->e;
+	size_t w = (size_t)e->words, first = (size_t)c * w + (size_t)e->off[EV_COCO];
+	struct coco_pass *p = (struct coco_pass *)xcalloc(1, sizeof *p);
+	const double *npos = tab->npos + first;
+
+	for (int a = 0; a < e->opt.narea; a++)
+		if (npos[a] > 0)
+			set_needs(p->need[a], npos[a]);
+		else
+			p->need[a][1] = UINT64_MAX;
+	coco_run(tab, c, p);
+	for (int a = 0; a < e->opt.narea; a++)
+		for (int t = 0; t < e->niou[EV_COCO]; t++) {
+			size_t at = (first + (size_t)a) * EVAL_IOUS + (size_t)t;
+			struct bins *b = &p->b[a][t];
+			int zero = e->opt.absent && !(npos[0] > 0) && p->seen[a] - b->tp - b->ign;
+
+			tab->ap[at] = npos[a] > 0 ? coco_ap(b) : zero ? 0 : -1;
+			tab->recall[at] = npos[a] > 0 ? b->tp / npos[a] : -1;
 		}
+	for (int m = 0; m < e->opt.nmaxdet; m++)
+		for (int t = 0; t < e->niou[EV_COCO]; t++)
+			tab->few[((size_t)c * EVAL_MAXDETS + (size_t)m) * EVAL_IOUS + (size_t)t] =
+			    npos[0] > 0 ? (double)p->few[m][t] / npos[0] : -1;
+	free(p);
+}
+
+/* ---- the others: one word, curves ---- */
+
+struct pass {
+	struct eval_curve cv[EVAL_IOUS];
+	uint32_t *mem;
+};
+
+static void
+pass_open(struct pass *p, const struct eval_tables *tab, int c, int r)
+{
+	const struct eval *e = tab->e;
+	size_t cap = tab->ntruth[c] + 1;
+	uint32_t *m;
+
+	memset(p, 0, sizeof *p);
+	p->mem = m = (uint32_t *)xmalloc((size_t)e->niou[r] * 2 * cap * sizeof *m);
+	for (int t = 0; t < e->niou[r]; t++, m += 2 * cap) {
+		p->cv[t].tp = m;
+		p->cv[t].fp = m + cap;
+		p->cv[t].npos = tab->npos[c * e->words + e->off[r]];
+	}
+}
+
+static void
+pass_run(struct pass *p, const struct eval_tables *tab, int c, int r)
+{
+	const struct eval *e = tab->e;
+	uint32_t seen = 0, ign[EVAL_IOUS] = { 0 };
+
+	for (size_t k = e->cstart[c]; k < e->cstart[c + 1]; k++) {
+		size_t i = e->order[k];
+		uint32_t times = tab->weight ? tab->weight[e->pic[i]] : 1;
+		uint32_t code = eval_word(e, i, e->off[r]), bits;
+
+		seen += times;
+		for (bits = code >> 16; bits; bits &= bits - 1)
+			ign[__builtin_ctz(bits)] += times;
+		for (bits = times ? code & 0xffff : 0; bits; bits &= bits - 1) {
+			int t = __builtin_ctz(bits);
+			struct eval_curve *v = p->cv + t;
+
+			v->tp[v->n] = v->tp_all += times;
+			v->fp[v->n++] = seen - v->tp_all - ign[t];
+		}
+	}
+	for (int t = 0; t < e->niou[r]; t++)
+		p->cv[t].fp_all = seen - p->cv[t].tp_all - ign[t];
 }
 
 /* Ultralytics' precision and recall at 1,000 confidences, numpy's interp over the class's
@@ -182,42 +267,43 @@ ap_by_rule(const struct eval *e, int rule, const struct eval_curve *v, int absen
 	}
 }
 
-/* Everything of one class into the tables. */
 static void
-one_class(struct eval_tables *tab, int c)
+other_class(struct eval_tables *tab, int c, int r)
 {
 	const struct eval *e = tab->e;
 	struct pass p;
-	int nmax = e->opt.nmaxdet, last = e->opt.maxdet[nmax - 1];
 
-	pass_open(&p, tab, c);
+	pass_open(&p, tab, c, r);
+	pass_run(&p, tab, c, r);
+	for (int t = 0; t < e->niou[r]; t++) {
+		size_t at = (size_t)(c * e->words + e->off[r]) * EVAL_IOUS + (size_t)t;
+		const struct eval_curve *v = p.cv + t;
+
+		tab->ap[at] = ap_by_rule(e, r, v, e->opt.absent && !(v->npos > 0));
+		tab->recall[at] = v->npos > 0 ? v->tp_all / v->npos : -1;
+		if (r == EV_ULTRA2019 && t == 0) {
+			tab->end[2 * c] = v->tp_all ? v->tp_all / ((double)v->tp_all + v->fp_all) : 0;
+			tab->end[2 * c + 1] = tab->recall[at];
+		}
+	}
+	free(p.mem);
+}
+
+/* Everything of one class into the tables; -1: all classes put in order, for the best F1. */
+static void
+one_class(struct eval_tables *tab, struct eval *e, int c)
+{
+	if (c < 0) {
+		if (e->opt.rules >> EV_COCO & 1)
+			eval_sort_all(e);
+		return;
+	}
 	if (e->opt.rules >> EV_COCO & 1)
-		pass_run(&p, c, 0, e->opt.narea, e->niou[EV_COCO], last);
+		coco_class(tab, c);
 	for (int r = 1; r < EV_RULES; r++)
 		if (e->opt.rules >> r & 1)
-			pass_run(&p, c, e->off[r], e->off[r] + 1, e->niou[r], INT32_MAX);
-	for (int w = 0; w < e->words; w++)
-		for (int t = 0, r = eval_rule_of(e, w); t < e->niou[r]; t++) {
-			size_t at =
-			    ((size_t)c * (size_t)e->words + (size_t)w) * EVAL_IOUS + (size_t)t;
-			const struct eval_curve *v = p.cv + w * EVAL_IOUS + t;
-
-			tab->ap[at] = ap_by_rule(e, r, v, e->opt.absent && !(tab->npos[
-			    (size_t)c * (size_t)e->words + (size_t)e->off[r]] > 0));
-			tab->recall[at] = v->npos > 0 ? v->tp_all / v->npos : -1;
-			if (r == EV_ULTRA2019 && t == 0) {
-				tab->end[2 * c] =
-				    v->tp_all ? v->tp_all / ((double)v->tp_all + v->fp_all) : 0;
-				tab->end[2 * c + 1] = tab->recall[at];
-			}
-			for (int m = 0; w == 0 && r == EV_COCO && m < nmax; m++)
-				tab->few[((size_t)c * EVAL_MAXDETS + (size_t)m) * EVAL_IOUS +
-					 (size_t)t] =
-				    v->npos > 0 ? (double)p.few[m][t] / v->npos : -1;
-		}
-	pass_close(&p);
-	if ((e->opt.rules >> EV_ULTRA & 1) &&
-	    tab->npos[(size_t)c * (size_t)e->words + (size_t)e->off[EV_ULTRA]] > 0)
+			other_class(tab, c, r);
+	if ((e->opt.rules >> EV_ULTRA & 1) && tab->npos[c * e->words + e->off[EV_ULTRA]] > 0)
 		ultra_grid(tab, c);
 }
 
@@ -246,8 +332,8 @@ eval_tables(struct eval_tables *tab, struct eval *e, const uint32_t *weight)
 		tab->ntruth[e->tcls[i]]++;
 	eval_npos(e, weight, tab->npos);
 #pragma omp parallel for num_threads(e->opt.threads) schedule(dynamic, 1)
-	for (int c = 0; c < e->nclass; c++)
-		one_class(tab, c);
+	for (int c = -1; c < e->nclass; c++)
+		one_class(tab, e, c);
 }
 
 void

@@ -1,7 +1,7 @@
 /* evalmap.c -- scoring: pictures go in, what is kept of each detection goes to the metrics.
  *
  * Truths and detections of a picture are met once, by every rule asked for, and then forgotten;
- * 16 bytes of a detection stay, 20 once sorted (struct eval).  What the rules say of a detection is
+ * 14 bytes of a detection stay, 22 once sorted (struct eval).  What the rules say of a detection is
  * a row of words, and few rows are different: most detections are plain false positives of one
  * size.  So a row is kept once, and a detection has its number.  Pictures are independent of each
  * other, so threads take pictures here and classes in evalap.c, and results do not depend on their
@@ -100,7 +100,6 @@ eval_close(struct eval *e)
 	free(e->tend);
 	free(e->score);
 	free(e->cls);
-	free(e->rank);
 	free(e->code);
 	free(e->over);
 	free(e->row);
@@ -238,6 +237,27 @@ chain(struct worker *w, const struct eval_image *im)
 	return n;
 }
 
+/* One class of a picture: nd detections from w->in, places from at on. */
+static void
+one_class(struct eval *e, const struct eval_image *im, size_t at, int c, int nd, int nt,
+    struct worker *w)
+{
+	const struct eval_opts *o = &e->opt;
+	size_t stride = (size_t)(e->words + 1);
+	uint32_t *word = e->fresh + (at - e->n) * stride;
+	int within = o->nmaxdet;
+
+	eval_rank(im, w->in, nd, w->ord);
+	eval_group(e, im, w->ord, nd, w->tr, nt, word, e->over ? e->over + at : NULL, &w->buf);
+	for (int k = 0; k < nd; k++) {
+		while (within && k >= o->maxdet[o->nmaxdet - within])
+			within--;
+		e->score[at + (size_t)k] = im->det[w->ord[k]].score + 0.0;	/* no -0 */
+		e->cls[at + (size_t)k] = (uint16_t)c;
+		word[(size_t)k * stride + stride - 1] = (uint32_t)within;
+	}
+}
+
 static void
 one_image(struct eval *e, const struct eval_image *im, size_t at, size_t tat, struct worker *w)
 {
@@ -255,14 +275,7 @@ one_image(struct eval *e, const struct eval_image *im, size_t at, size_t tat, st
 		for (int i = w->thead[c]; i >= 0; i = w->tnext[i])
 			w->tr[nt++] = i;
 		w->dhead[c] = -1;
-		eval_rank(im, w->in, nd, w->ord);
-		for (int k = 0; k < nd; k++) {
-			e->score[at + (size_t)k] = im->det[w->ord[k]].score + 0.0;	/* no -0 */
-			e->cls[at + (size_t)k] = (uint16_t)c;
-			e->rank[at + (size_t)k] = (uint16_t)(k < 65535 ? k : 65535);
-		}
-		eval_group(e, im, w->ord, nd, w->tr, nt, e->fresh + (at - e->n) * (size_t)e->words,
-		    e->over ? e->over + at : NULL, &w->buf);
+		one_class(e, im, at, c, nd, nt, w);
 		at += (size_t)nd;
 	}
 	for (int i = 0; i < im->nbox; i++)
@@ -291,12 +304,11 @@ make_room(struct eval *e, const struct eval_image *im, int n)
 	e->tcap = cap;
 	GROW(e->score, oldn, nd);
 	GROW(e->cls, oldn, nd);
-	GROW(e->rank, oldn, nd);
 	GROW(e->code, oldn, nd);
 	if (e->opt.rules >> EV_DARKNET & 1)
 		GROW(e->over, oldn, nd);
 	e->cap = cap;
-	GROW(e->fresh, e->fresh_cap, (nd - e->n) * (size_t)e->words);
+	GROW(e->fresh, e->fresh_cap, (nd - e->n) * (size_t)(e->words + 1));
 	e->fresh_cap = cap;
 #undef GROW
 	if (nd > UINT32_MAX)
@@ -304,56 +316,66 @@ make_room(struct eval *e, const struct eval_image *im, int n)
 }
 
 static size_t
-row_hash(const uint32_t *row, int words)
+row_hash(const uint32_t *row, size_t n)
 {
 	uint64_t h = 0;
 
-	for (int w = 0; w < words; w++)
+	for (size_t w = 0; w < n; w++)
 		h = (h ^ row[w]) * 0x9e3779b97f4a7c15u;
 	return (size_t)(h >> 32);
 }
 
-static size_t
-row_place(const struct eval *e, const uint32_t *row)
+static int
+same_row(const uint32_t *a, const uint32_t *b, size_t n)
 {
-	size_t w = (size_t)e->words, i = row_hash(row, e->words) & (e->slots - 1);
+	uint32_t odd = 0;
 
-	while (e->slot[i] && memcmp(e->row + (e->slot[i] - 1) * w, row, w * sizeof *row))
+	for (size_t w = 0; w < n; w++)
+		odd |= a[w] ^ b[w];
+	return !odd;
+}
+
+static size_t
+row_place(const struct eval *e, const uint32_t *row, size_t n)
+{
+	size_t i = row_hash(row, n) & (e->slots - 1);
+
+	while (e->slot[i] && !same_row(e->row + (e->slot[i] - 1) * n, row, n))
 		i = (i + 1) & (e->slots - 1);
 	return i;
 }
 
 static void
-more_slots(struct eval *e)
+more_slots(struct eval *e, size_t n)
 {
 	e->slots = e->slots ? 2 * e->slots : 1024;
 	free(e->slot);
 	e->slot = (uint32_t *)xcalloc(e->slots, sizeof *e->slot);
 	for (size_t k = 0; k < e->nrow; k++)
-		e->slot[row_place(e, e->row + k * (size_t)e->words)] = (uint32_t)k + 1;
+		e->slot[row_place(e, e->row + k * n, n)] = (uint32_t)k + 1;
 }
 
-/* The new rows, n of them, become numbers.  A row like the one before is most common. */
+/* The new rows, nd of them, become numbers.  A row like the one before is most common. */
 static void
-number_rows(struct eval *e, size_t n)
+number_rows(struct eval *e, size_t nd)
 {
-	size_t w = (size_t)e->words;
+	size_t n = (size_t)(e->words + 1);
 
-	for (size_t k = 0; k < n; k++) {
-		const uint32_t *row = e->fresh + k * w;
+	for (size_t k = 0; k < nd; k++) {
+		const uint32_t *row = e->fresh + k * n;
 		size_t at;
 
-		if (k && !memcmp(row, row - w, w * sizeof *row)) {
+		if (k && same_row(row, row - n, n)) {
 			e->code[e->n + k] = e->code[e->n + k - 1];
 			continue;
 		}
 		if (2 * e->nrow >= e->slots)
-			more_slots(e);
-		at = row_place(e, row);
+			more_slots(e, n);
+		at = row_place(e, row, n);
 		if (!e->slot[at]) {
-			e->row = (uint32_t *)xgrow(e->row, &e->row_cap, (e->nrow + 1) * w,
+			e->row = (uint32_t *)xgrow(e->row, &e->row_cap, (e->nrow + 1) * n,
 			    sizeof *e->row);
-			memcpy(e->row + e->nrow * w, row, w * sizeof *row);
+			memcpy(e->row + e->nrow * n, row, n * sizeof *row);
 			e->slot[at] = (uint32_t)++e->nrow;
 		}
 		e->code[e->n + k] = e->slot[at] - 1;

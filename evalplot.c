@@ -23,7 +23,7 @@ outcome(const struct eval *e, size_t i, int t)
 {
 	uint32_t code = eval_word(e, i, e->off[EV_COCO]) >> t;
 
-	if (e->rank[i] >= e->opt.maxdet[e->opt.nmaxdet - 1] || code & 0x10000)
+	if (!eval_word(e, i, e->words) || code & 0x10000)
 		return -1;
 	return (int)(code & 1);
 }

@@ -42,14 +42,15 @@ struct coco {
 	unsigned char *soft, *crowd, *ign, *used;
 	double *iou, *best;		/* [nd][ng], and the largest of each row */
 	int *det, *order;		/* det: place of each in ord */
-	int *match, *uniform;		/* [niou][nd] */
+	struct hits *hits, *uniform;	/* [nd] */
 };
+struct hits { uint32_t any, ignored, zero; };	/* bit t: a match, with an ignored truth, with id 0 */
 
-/* One area's walk at one threshold: match[d] = truth or -1.  Later truths win equal IoU. */
+/* One area's walk at threshold number bit.  Later truths win equal IoU. */
 static void
-coco_walk(const struct coco *c, double t, int *match)
+coco_walk(const struct coco *c, double t, uint32_t bit, struct hits *hits)
 {
-	double floor = fmin(t, 1 - 1e-10);
+	double floor = t < 1 - 1e-10 ? t : 1 - 1e-10;
 
 	memset(c->used, 0, (size_t)c->ng);
 	for (int d = 0; d < c->nd; d++) {
@@ -57,7 +58,6 @@ coco_walk(const struct coco *c, double t, int *match)
 		double best = floor;
 		int m = -1;
 
-		match[d] = -1;
 		if (c->best[d] < floor)
 			continue;
 		for (int k = 0; k < c->ng; k++) {
@@ -73,8 +73,10 @@ coco_walk(const struct coco *c, double t, int *match)
 			m = g;
 		}
 		if (m >= 0) {
-			match[d] = m;
 			c->used[m] = 1;
+			hits[d].any |= bit;
+			hits[d].ignored |= c->ign[m] ? bit : 0;
+			hits[d].zero |= c->g[m]->id ? 0 : bit;
 		}
 	}
 }
@@ -96,27 +98,23 @@ coco_order(struct coco *c, const double *area)
 	return !ignored || ignored == c->ng;
 }
 
-/* The words of those that can match, in area a; coco_nothing has written them as unmatched. */
+/* The words of those that can match, in area a; coco_nothing has written them as unmatched.
+ * Pycocotools takes a match with a truth of id 0 for none. */
 static void
-coco_code(const struct group *p, const struct coco *c, int a, const int *match)
+coco_code(const struct group *p, const struct coco *c, int a, const struct hits *hits, int alike)
 {
 	const struct eval *e = p->e;
-	int nt = e->niou[EV_COCO];
 
 	for (int d = 0; d < c->nd; d++) {
-		uint32_t *word = p->code + (size_t)c->det[d] * (size_t)e->words +
+		uint32_t *word = p->code + (size_t)c->det[d] * (size_t)(e->words + 1) +
 		    (size_t)(e->off[EV_COCO] + a);
-		uint32_t outside = *word, code = 0, one = 1;
+		struct hits h = hits[d];
 
-		for (int t = 0; t < nt; t++, one <<= 1) {
-			int m = match[t * c->nd + d];
-
-			if (m < 0 || (e->opt.pycocotools && c->g[m]->id == 0))
-				code |= m >= 0 && c->ign[m] ? one << 16 : outside & one << 16;
-			else
-				code |= c->ign[m] ? one << 16 : one;
-		}
-		*word = code;
+		if (alike)
+			h.ignored = c->ign[0] ? h.any : 0;
+		if (e->opt.pycocotools)
+			h.any &= ~h.zero;
+		*word = (h.any & ~h.ignored) | h.ignored << 16 | (*word & ~(h.any << 16));
 	}
 }
 
@@ -129,7 +127,8 @@ coco_nothing(const struct group *p, int nd)
 
 	for (int d = 0; d < nd; d++) {
 		const struct eval_det *det = p->im->det + p->ord[d];
-		uint32_t *word = p->code + (size_t)d * (size_t)e->words + (size_t)e->off[EV_COCO];
+		uint32_t *word = p->code + (size_t)d * (size_t)(e->words + 1) +
+		    (size_t)e->off[EV_COCO];
 		double area = det->w * det->h;
 
 		for (int a = 0; a < e->opt.narea; a++)
@@ -192,15 +191,15 @@ coco_group(const struct group *p, struct eval_buf *buf)
 	if (!p->nt)
 		return;
 	need = 256 + g * (sizeof *c.g + 4 + sizeof *c.order) + n * g * 8 + n * (8 + sizeof *c.det) +
-	    2 * n * (size_t)niou * sizeof *c.match;
+	    2 * n * sizeof *c.hits;
 	q = (char *)(buf->p = xgrow(buf->p, &buf->cap, need, 1));
 	c.g = (const struct box **)take(&q, g * sizeof *c.g);
 	c.iou = (double *)take(&q, n * g * sizeof *c.iou);
 	c.best = (double *)take(&q, n * sizeof *c.best);
 	c.det = (int *)take(&q, n * sizeof *c.det);
 	c.order = (int *)take(&q, g * sizeof *c.order);
-	c.match = (int *)take(&q, n * (size_t)niou * sizeof *c.match);
-	c.uniform = (int *)take(&q, n * (size_t)niou * sizeof *c.match);
+	c.hits = (struct hits *)take(&q, n * sizeof *c.hits);
+	c.uniform = (struct hits *)take(&q, n * sizeof *c.hits);
 	c.soft = (unsigned char *)take(&q, g);
 	c.crowd = (unsigned char *)take(&q, g);
 	c.ign = (unsigned char *)take(&q, g);
@@ -208,12 +207,14 @@ coco_group(const struct group *p, struct eval_buf *buf)
 	coco_load(p, &c, nd);
 	for (int a = 0; a < e->opt.narea && c.nd; a++) {
 		int alike = coco_order(&c, e->opt.area[a]);
-		int *m = alike ? c.uniform : c.match;
+		struct hits *h = alike ? c.uniform : c.hits;
 
+		if (!alike || !known)
+			memset(h, 0, (size_t)c.nd * sizeof *h);
 		for (int t = 0; t < niou && !(alike && known); t++)
-			coco_walk(&c, e->iou[EV_COCO][t], m + t * c.nd);
+			coco_walk(&c, e->iou[EV_COCO][t], 1u << t, h);
 		known |= alike;
-		coco_code(p, &c, a, m);
+		coco_code(p, &c, a, h, alike);
 	}
 }
 
@@ -295,7 +296,7 @@ plain_group(const struct group *p, enum eval_rule r, struct eval_buf *buf)
 			} else if (strict ? b.soft > thr : b.soft >= thr)
 				code |= one << 16;
 		}
-		p->code[(size_t)d * (size_t)e->words + (size_t)e->off[r]] = code;
+		p->code[(size_t)d * (size_t)(e->words + 1) + (size_t)e->off[r]] = code;
 	}
 }
 
@@ -306,7 +307,7 @@ eval_group(const struct eval *e, const struct eval_image *im, const int *ord, in
 	struct group p = { e, im, ord, tr, nd, nt, code, over };
 
 	if (e->opt.rules >> EV_COCO & 1) {
-		memset(code, 0, (size_t)nd * (size_t)e->words * sizeof *code);
+		memset(code, 0, (size_t)nd * (size_t)(e->words + 1) * sizeof *code);
 		coco_group(&p, buf);
 	}
 	for (int r = EV_VOC07; r < EV_RULES; r++)

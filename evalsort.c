@@ -20,12 +20,38 @@ falling(double score)
 	return b >> 63 ? b : ~b & INT64_MAX;	/* negative ones rise with their bits */
 }
 
-/* Stable, ascending by key; tmp as long as a. */
+/* Stable, ascending by bits [from, 64) of the key; tmp as long as a. */
+static void
+by_digits(struct item64 *a, struct item64 *tmp, size_t n, int from, int bits)
+{
+	size_t m = (size_t)1 << bits, *count = (size_t *)xmalloc(m * sizeof *count);
+
+	for (; from < 64; from += bits) {
+		size_t sum = 0;
+
+		memset(count, 0, m * sizeof *count);
+		for (size_t k = 0; k < n; k++)
+			count[a[k].key >> from & (m - 1)]++;
+		if (count[a[0].key >> from & (m - 1)] == n)
+			continue;
+		for (size_t v = 0; v < m; v++) {
+			size_t c = count[v];
+
+			count[v] = sum;
+			sum += c;
+		}
+		for (size_t k = 0; k < n; k++)
+			tmp[count[a[k].key >> from & (m - 1)]++] = a[k];
+		memcpy(a, tmp, n * sizeof *a);
+	}
+	free(count);
+}
+
+/* Stable, ascending by key.  Scores that differ at all mostly differ in the upper 44 bits. */
 static void
 radix(struct item64 *a, struct item64 *tmp, size_t n)
 {
-	static const int bits = 8;
-	size_t (*count)[256];
+	int bits = n < 2000 ? 8 : 11;
 
 	if (n < 48) {
 		for (size_t k = 1; k < n; k++) {
@@ -38,26 +64,12 @@ radix(struct item64 *a, struct item64 *tmp, size_t n)
 		}
 		return;
 	}
-	count = (size_t (*)[256])xcalloc(8, sizeof *count);
-	for (size_t k = 0; k < n; k++)
-		for (int b = 0; b < 8; b++)
-			count[b][a[k].key >> b * bits & 255]++;
-	for (int b = 0; b < 8; b++) {
-		size_t sum = 0;
-
-		if (count[b][a[0].key >> b * bits & 255] == n)
-			continue;
-		for (int v = 0; v < 256; v++) {
-			size_t c = count[b][v];
-
-			count[b][v] = sum;
-			sum += c;
+	by_digits(a, tmp, n, 20, bits);
+	for (size_t k = 1; k < n; k++)
+		if (a[k - 1].key > a[k].key) {
+			by_digits(a, tmp, n, 0, bits);
+			return;
 		}
-		for (size_t k = 0; k < n; k++)
-			tmp[count[b][a[k].key >> b * bits & 255]++] = a[k];
-		memcpy(a, tmp, n * sizeof *a);
-	}
-	free(count);
 }
 
 static void
@@ -128,6 +140,17 @@ eval_finish(struct eval *e)
 	e->finished = 1;
 }
 
+/* All classes together. */
+void
+eval_sort_all(struct eval *e)
+{
+	if (e->all)
+		return;
+	e->all = (uint32_t *)xmalloc((e->n + 1) * sizeof *e->all);
+	memcpy(e->all, e->order, e->n * sizeof *e->all);
+	sort_entries(e, e->all, e->n);
+}
+
 /* The picture of each detection, which only weights ask for. */
 void
 eval_pictures(struct eval *e)
@@ -155,7 +178,7 @@ scan(const struct eval *e, const uint32_t *order, size_t n, const uint32_t *weig
 {
 	struct eval_point b = { 0, 0, 0, -1 };
 	uint64_t tp = 0, fp = 0;
-	int t = half_index(e), last = e->opt.maxdet[e->opt.nmaxdet - 1];
+	int t = half_index(e);
 
 	if (npos == 0)
 		return (struct eval_point){ -1, -1, -1, -1 };
@@ -165,7 +188,7 @@ scan(const struct eval *e, const uint32_t *order, size_t n, const uint32_t *weig
 		uint32_t times = weight ? weight[e->pic[i]] : 1;
 		double f1;
 
-		if (e->rank[i] < last && !(code & 0x10000)) {
+		if (eval_word(e, i, e->words) && !(code & 0x10000)) {
 			tp += code & 1 ? times : 0;
 			fp += code & 1 ? 0 : times;
 		}
@@ -191,11 +214,7 @@ eval_best(struct eval *e, int cls, const uint32_t *weight, double npos)
 	if (cls >= 0)
 		return scan(e, e->order + e->cstart[cls], e->cstart[cls + 1] - e->cstart[cls], weight,
 		    npos);
-	if (!e->all) {
-		e->all = (uint32_t *)xmalloc((e->n + 1) * sizeof *e->all);
-		memcpy(e->all, e->order, e->n * sizeof *e->all);
-		sort_entries(e, e->all, e->n);
-	}
+	eval_sort_all(e);
 	return scan(e, e->all, e->n, weight, npos);
 }
 

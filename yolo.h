@@ -1219,9 +1219,9 @@ struct eval_image {			/* boxes of one picture, all classes; borrowed */
 	const struct eval_det *det;
 	int nbox, ndet;
 };
-/* What is kept of a detection: score, class, rank in its picture and class, and the number of a row
- * of words, one for each rule (and area range of COCO's): bit t true positive at IoU t, bit 16 + t
- * ignored. */
+/* What is kept of a detection: score, class, and the number of a row of words, one for each rule
+ * (and area range of COCO's): bit t true positive at IoU t, bit 16 + t ignored; a last word says
+ * how many of maxdet, from the largest down, its rank in its picture and class is within. */
 struct eval {
 	struct eval_opts opt;
 	int nclass;
@@ -1230,11 +1230,11 @@ struct eval {
 	size_t nimage, image_cap, n, cap, nt, tcap;
 	int64_t *key;			/* [nimage] */
 	size_t *dend, *tend;		/* [nimage] ends in the arrays below */
-	double *score;			/* [n] and the next four */
-	uint16_t *cls, *rank;
+	double *score;			/* [n] and the next three */
+	uint16_t *cls;
 	uint32_t *code;			/* row of each */
-	double *over;	/* darknet: IoU of its true positives; NULL without that rule */
-	uint32_t *row;			/* [nrow][words] the different ones */
+	double *over;			/* darknet: IoU of its true positives; NULL without that rule */
+	uint32_t *row;			/* [nrow][words + 1] the different ones */
 	size_t nrow, row_cap;
 	uint32_t *slot;			/* [slots] finds a row: its number + 1 */
 	size_t slots;
@@ -1245,10 +1245,10 @@ struct eval {
 	uint32_t *order, *pic, *all; /* entries by class and score; picture of each; all by score */
 	size_t *cstart;			/* [nclass + 1] in order */
 };
-static inline uint32_t			/* word w of detection i */
+static inline uint32_t			/* word w of detection i; w = words: within so many maxdets */
 eval_word(const struct eval *e, size_t i, int w)
 {
-	return e->row[(size_t)e->code[i] * (size_t)e->words + (size_t)w];
+	return e->row[(size_t)e->code[i] * (size_t)(e->words + 1) + (size_t)w];
 }
 void eval_defaults(struct eval_opts *);
 int eval_rules(struct eval_opts *, const char *names);	/* with commas; -1: an unknown one */
@@ -1271,7 +1271,7 @@ eval_iou(const double *d, const double *g, int crowd)
 }
 void eval_rank(const struct eval_image *, const int *in, int n, int *out);	/* by score, stable */
 /* One class of one picture: ord[nd] detections by descending score, tr[nt] truths; words are
- * written to code[nd][words], darknet's IoUs to over[nd].  buf: scratch, kept by the caller. */
+ * written to code[nd][words + 1] but the last, darknet's IoUs to over[nd].  buf: scratch, kept by the caller. */
 struct eval_buf { void *p; size_t cap; };
 void eval_group(const struct eval *, const struct eval_image *, const int *ord, int nd,
     const int *tr, int nt, uint32_t *code, double *over, struct eval_buf *);
@@ -1303,13 +1303,14 @@ int eval_class(struct eval *, const struct eval_tables *, int cls, struct eval_r
 double eval_get(const struct eval_row *, int n, const char *rule, const char *metric);	/* or -1 */
 void eval_finish(struct eval *);	/* sorts; called by the above */
 void eval_pictures(struct eval *);	/* fills pic; called by the above for weights */
+void eval_sort_all(struct eval *);	/* fills all; called by eval_best */
 /* Precision, recall, F1 at the score that makes F1 best: COCO's matching at IoU 0.5, counts.
  * cls -1: all; npos: truths that count, 0 makes all undefined. */
 struct eval_point { double p, r, f1, thr; };
 struct eval_point eval_best(struct eval *, int cls, const uint32_t *weight, double npos);
 struct eval_point eval_best_all(struct eval *);
-/* A curve at one IoU: cumulated counts at each true positive (index in order). */
-struct eval_curve { uint32_t *tp, *fp, *at; uint32_t n, tp_all, fp_all; double npos; };
+/* A curve at one IoU: cumulated counts at each true positive. */
+struct eval_curve { uint32_t *tp, *fp; uint32_t n, tp_all, fp_all; double npos; };
 double eval_ap_coco(const struct eval_curve *);
 double eval_ap_points(const struct eval_curve *, int points, int ulp);
 double eval_ap_area(const struct eval_curve *);
