@@ -71,6 +71,7 @@ eval_open(const struct eval_opts *o, int nclass)
 	if (nclass > 65535)
 		die(1, "bug: %d classes", nclass);
 	e->opt = *o;
+	e->adders = o->threads;
 	e->nclass = nclass;
 	for (int r = 0; r < EV_RULES; r++) {
 		if (!(o->rules >> r & 1))
@@ -389,7 +390,7 @@ eval_add(struct eval *e, const struct eval_image *im, int n)
 
 	make_room(e, im, n);
 	e->finished = 0;
-#pragma omp parallel num_threads(e->opt.threads) if (n > 16)
+#pragma omp parallel num_threads(e->adders) if (n > 16 && e->adders > 1)
 	{
 		struct worker w;
 

@@ -25,6 +25,7 @@ struct reader {
 	void *arg;
 	struct err *e;
 	int array;			/* "annotations" was met */
+	struct eval_shape shape;
 };
 
 static void
@@ -239,8 +240,13 @@ detection(struct scan *s, void *arg)
 	struct reader *d = (struct reader *)arg;
 	struct found *r = &d->r;
 	static const char *const what[] = { "image_id", "category_id", "bbox", "score" };
-	char *start;
+	const char *start, *end;
 
+	if (scan_peek(s) == '{' && d->shape.known && s->end - s->p > SHAPE_ROOM &&
+	    (end = eval_shape_read(&d->shape, s->p, &r->in))) {
+		s->p += end - s->p;
+		return give(s, d, &r->in);
+	}
 	record_reset(r);
 	if (scan_peek(s) != '{')
 		return scan_fail(s, s->p,
@@ -264,6 +270,8 @@ detection(struct scan *s, void *arg)
 	for (int i = 0; i < 4; i++)
 		if (!(r->has >> i & 1))
 			return scan_fail(s, start, "a detection lacks \"%s\"", what[i]);
+	if (r->in.kind == EVAL_BY_ID && !r->in.image && !r->in.name)
+		eval_shape_learn(&d->shape, start, s->p);
 	return give(s, d, &r->in);
 }
 

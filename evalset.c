@@ -1,9 +1,11 @@
 /* evalset.c -- detections as they come, put together by picture, scored.
  *
  * Files sorted by picture (most are) are scored block by block while they are read, and only what
- * struct eval keeps of a detection stays.  Where a picture comes back after its block, or a class
+ * struct eval keeps of a detection stays; with threads, one reads while the others score the block
+ * before.  Where a picture comes back after its block, or a class
  * name turns out to be unknown so that all names must be seen first, reading starts again and
  * keeps everything until the end; from a pipe it does so from the start. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,6 +42,7 @@ eval_set_close(struct eval_set *s)
 	forget(s);
 	eval_hash_free(&s->class_at);
 	free(s->raw);
+	free(s->other);
 	free(s->seen);
 	free(s->last_image);
 }
@@ -81,11 +84,6 @@ unknown_picture(struct eval_set *s, const struct eval_in *in)
 
 /* ---- scoring ---- */
 
-static size_t
-block(const struct eval_set *s)
-{
-	return s->ev->opt.threads > 1 ? 16 * BLOCK : BLOCK;
-}
 
 /* Is the list the same block k times over?  Its length, or n. */
 static int
@@ -121,34 +119,72 @@ score_images(struct eval_set *s, struct eval_image *im, const int *pic, int n)
 		s->each(s->arg, pic[i], im + i);
 }
 
-/* Detections [0, n) of raw, together by picture: score them, some thousands at a time (threads that
- * wait, spin), and let them go. */
+/* Detections d[n], together by picture, some thousands at a time. */
 static void
-flush(struct eval_set *s)
+score_block(struct eval_set *s, const struct eval_det *d, size_t n)
 {
 	struct eval_image *im = NULL;
-	int *pic = NULL, n = 0;
+	int *pic = NULL, k = 0;
 	size_t cap = 0, pcap = 0, from = 0;
 
-	for (size_t i = 0, j; i < s->n; i = j) {
-		int p = s->raw[i].image;
+	for (size_t i = 0, j; i < n; i = j) {
+		int p = d[i].image;
 		const struct eval_pic *t = s->truth->pic + p;
 
-		for (j = i; j < s->n && s->raw[j].image == p; j++)
+		for (j = i; j < n && d[j].image == p; j++)
 			;
-		im = (struct eval_image *)xgrow(im, &cap, (size_t)n + 1, sizeof *im);
-		pic = (int *)xgrow(pic, &pcap, (size_t)n + 1, sizeof *pic);
-		pic[n] = p;
-		im[n++] = (struct eval_image){ p, s->truth->box + t->first, s->raw + i, t->n,
-			(int)(j - i) };
-		if (j == s->n || j - from >= block(s)) {
-			score_images(s, im, pic, n);
-			n = 0;
+		im = (struct eval_image *)xgrow(im, &cap, (size_t)k + 1, sizeof *im);
+		pic = (int *)xgrow(pic, &pcap, (size_t)k + 1, sizeof *pic);
+		pic[k] = p;
+		im[k++] = (struct eval_image){ p, s->truth->box + t->first, d + i, t->n, (int)(j - i) };
+		if (j == n || j - from >= 2 * BLOCK) {
+			score_images(s, im, pic, k);
+			k = 0;
 			from = j;
 		}
 	}
 	free(im);
 	free(pic);
+}
+
+static void *
+work(void *arg)
+{
+	struct eval_set *s = (struct eval_set *)arg;
+
+	score_block(s, s->other, s->nother);
+	return NULL;
+}
+
+/* Until what was handed over is scored. */
+static void
+settle(struct eval_set *s)
+{
+	if (s->busy)
+		pthread_join(s->worker, NULL);
+	s->busy = 0;
+}
+
+/* Score raw[0, n) and let it go; with threads, beside the reading of what follows. */
+static void
+flush(struct eval_set *s)
+{
+	struct eval_det *raw = s->raw;
+	size_t cap = s->cap;
+
+	settle(s);
+	if (s->ev->opt.threads > 1 && !s->buffer) {
+		s->raw = s->other;
+		s->cap = s->other_cap;
+		s->other = raw;
+		s->other_cap = cap;
+		s->nother = s->n;
+		s->ev->adders = s->ev->opt.threads - 1;
+		s->busy = !pthread_create(&s->worker, NULL, work, s);
+		if (!s->busy)
+			work(s);
+	} else
+		score_block(s, raw, s->n);
 	s->n = 0;
 }
 
@@ -202,7 +238,7 @@ keep(struct eval_set *s, int pic, int side, const struct eval_in *in, struct err
 	if (!s->buffer && (!s->n || s->raw[s->n - 1].image != pic)) {
 		if (s->seen[pic])
 			return start_again(s, e);
-		if (s->n >= block(s))
+		if (s->n >= BLOCK * (s->ev->opt.threads > 1 ? 2u : 1u))
 			flush(s);
 	}
 	s->seen[pic] = 1;
@@ -268,6 +304,7 @@ read_all(struct eval_set *s, char *const *path, int n, struct err *e)
 		flush_all(s);
 	else
 		flush(s);
+	settle(s);
 	for (int i = 0; i < s->truth->n; i++)
 		if (!s->seen[i]) {
 			const struct eval_pic *p = s->truth->pic + i;
@@ -298,6 +335,7 @@ eval_set_read(struct eval_set *s, char *const *path, int n,
 	for (int i = 0; i < n; i++)
 		s->buffer |= !can_reread(path[i]);
 	r = read_all(s, path, n, e);
+	settle(s);
 	if (r && s->restart) {
 		forget(s);
 		s->ev = renew(arg, s->ev);

@@ -20,13 +20,14 @@ falling(double score)
 	return b >> 63 ? b : ~b & INT64_MAX;	/* negative ones rise with their bits */
 }
 
-/* Stable, ascending by bits [from, 64) of the key; tmp as long as a. */
-static void
+/* Stable, ascending by bits [from, 64) of the key.  The result is in a or in tmp, as long. */
+static struct item64 *
 by_digits(struct item64 *a, struct item64 *tmp, size_t n, int from, int bits)
 {
 	size_t m = (size_t)1 << bits, *count = (size_t *)xmalloc(m * sizeof *count);
 
 	for (; from < 64; from += bits) {
+		struct item64 *was = a;
 		size_t sum = 0;
 
 		memset(count, 0, m * sizeof *count);
@@ -42,16 +43,20 @@ by_digits(struct item64 *a, struct item64 *tmp, size_t n, int from, int bits)
 		}
 		for (size_t k = 0; k < n; k++)
 			tmp[count[a[k].key >> from & (m - 1)]++] = a[k];
-		memcpy(a, tmp, n * sizeof *a);
+		a = tmp;
+		tmp = was;
 	}
 	free(count);
+	return a;
 }
 
-/* Stable, ascending by key.  Scores that differ at all mostly differ in the upper 44 bits. */
-static void
+/* Stable, ascending by key; the result is in a or in tmp.  Scores that differ at all mostly differ
+ * in the upper 44 bits. */
+static struct item64 *
 radix(struct item64 *a, struct item64 *tmp, size_t n)
 {
 	int bits = n < 2000 ? 8 : 11;
+	struct item64 *to;
 
 	if (n < 48) {
 		for (size_t k = 1; k < n; k++) {
@@ -62,36 +67,35 @@ radix(struct item64 *a, struct item64 *tmp, size_t n)
 				a[at] = a[at - 1];
 			a[at] = x;
 		}
-		return;
+		return a;
 	}
-	by_digits(a, tmp, n, 20, bits);
+	to = by_digits(a, tmp, n, 20, bits);
 	for (size_t k = 1; k < n; k++)
-		if (a[k - 1].key > a[k].key) {
-			by_digits(a, tmp, n, 0, bits);
-			return;
-		}
+		if (to[k - 1].key > to[k].key)
+			return by_digits(to, to == a ? tmp : a, n, 0, bits);
+	return to;
 }
 
 static void
 sort_entries(const struct eval *e, uint32_t *order, size_t n)
 {
-	struct item64 *a = (struct item64 *)xmalloc(2 * n * sizeof *a);
+	struct item64 *a = (struct item64 *)xmalloc(2 * n * sizeof *a), *to;
 
 	for (size_t k = 0; k < n; k++) {
 		a[k].key = falling(e->score[order[k]]);
 		a[k].i = order[k];
 	}
-	radix(a, a + n, n);
+	to = radix(a, a + n, n);
 	for (size_t k = 0; k < n; k++)
-		order[k] = a[k].i;
+		order[k] = to[k].i;
 	free(a);
 }
 
-/* Pictures by key, stable. */
-static struct item64 *
-pictures(const struct eval *e)
+/* Pictures by key, stable; *from: what to free. */
+static const struct item64 *
+pictures(const struct eval *e, struct item64 **from)
 {
-	struct item64 *p = (struct item64 *)xmalloc(2 * e->nimage * sizeof *p);
+	struct item64 *p = *from = (struct item64 *)xmalloc(2 * e->nimage * sizeof *p);
 	int sorted = 1;
 
 	for (size_t i = 0; i < e->nimage; i++) {
@@ -99,15 +103,14 @@ pictures(const struct eval *e)
 		p[i].i = (uint32_t)i;
 		sorted &= !i || p[i - 1].key <= p[i].key;
 	}
-	if (!sorted)
-		radix(p, p + e->nimage, e->nimage);
-	return p;
+	return sorted ? p : radix(p, p + e->nimage, e->nimage);
 }
 
 void
 eval_finish(struct eval *e)
 {
-	struct item64 *p;
+	const struct item64 *p;
+	struct item64 *mem;
 	size_t *at, nc = (size_t)e->nclass;
 
 	if (e->finished)
@@ -125,7 +128,7 @@ eval_finish(struct eval *e)
 		e->cstart[c + 1] += e->cstart[c];
 	at = (size_t *)xmalloc((nc + 1) * sizeof *at);
 	memcpy(at, e->cstart, (nc + 1) * sizeof *at);
-	p = pictures(e);
+	p = pictures(e, &mem);
 	for (size_t k = 0; k < e->nimage; k++) {
 		size_t i = p[k].i;
 
@@ -135,7 +138,7 @@ eval_finish(struct eval *e)
 #pragma omp parallel for num_threads(e->opt.threads) schedule(dynamic, 1)
 	for (int c = 0; c < e->nclass; c++)
 		sort_entries(e, e->order + e->cstart[c], e->cstart[c + 1] - e->cstart[c]);
-	free(p);
+	free(mem);
 	free(at);
 	e->finished = 1;
 }

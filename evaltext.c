@@ -124,70 +124,111 @@ unescape(const char **p, size_t *n, char **buf, size_t *cap)
 	*p = *buf;
 }
 
-struct tsv { int col[NCOL]; char *buf[2]; size_t cap[2]; };
+/* role: what each field is, NCOL: nothing of ours.  v: class, score, x y w h by column. */
+struct tsv {
+	int role[MAXFIELD], has_name, has_class;
+	char *buf[2];
+	size_t cap[2];
+	const char *text[NCOL];
+	size_t len[NCOL];
+	double v[NCOL];
+};
+
+static void
+set_roles(struct tsv *t, const int *col)
+{
+	for (int f = 0; f < MAXFIELD; f++)
+		t->role[f] = NCOL;
+	for (int i = 0; i < NCOL; i++)
+		if (col[i] >= 0)
+			t->role[col[i]] = i;
+	t->has_name = col[C_NAME] >= 0;
+	t->has_class = col[C_CLASS] >= 0;
+}
+
+/* One pass over the fields; a number is read where it stands. */
+static int
+tsv_fields(struct scan *s, const char *p, const char *end, struct tsv *t)
+{
+	const char *from = p;
+	int met = (t->has_name ? 0 : 1 << C_NAME) | (t->has_class ? 0 : 1 << C_CLASS), n = 0;
+
+	for (; n < MAXFIELD && p <= end; n++) {
+		int r = t->role[n];
+		const char *q = p;
+
+		if (r != NCOL && r != C_IMAGE && r != C_NAME && !scan_decimal(&q, &t->v[r]) &&
+		    (q == end || *q == '\t') && isfinite(t->v[r])) {
+			met |= 1 << r;
+			p = q + 1;
+			continue;
+		}
+		q = (const char *)memchr(p, '\t', (size_t)(end - p));
+		q = q ? q : end;
+		if (r != NCOL && r != C_IMAGE && r != C_NAME)
+			return number(s, p, (size_t)(q - p), col_name[r], &t->v[r]);
+		if (r != NCOL) {
+			t->text[r] = p;
+			t->len[r] = (size_t)(q - p);
+			met |= 1 << r;
+		}
+		p = q + 1;
+	}
+	for (int i = 0; i < NCOL; i++)
+		if (!(met >> i & 1))
+			return scan_fail(s, from,
+			    "%d fields, no %s: want image class name score x y w h, with tabs", n,
+			    col_name[i]);
+	return 0;
+}
 
 static int
 tsv_line(struct scan *s, const char *p, const char *end, struct tsv *t, struct eval_in *in)
 {
-	const char *f[MAXFIELD], *from = p;
-	size_t len[MAXFIELD];
-	double c, *v[4] = { &in->x, &in->y, &in->w, &in->h };
-	int n = 0, i;
+	double c;
 
-	while (n < MAXFIELD) {
-		const char *tab = (const char *)memchr(p, '\t', (size_t)(end - p));
-
-		f[n] = p;
-		len[n++] = (size_t)((tab ? tab : end) - p);
-		if (!tab)
-			break;
-		p = tab + 1;
-	}
-	for (i = 0; i < NCOL; i++)
-		if (t->col[i] >= n)
-			return scan_fail(s, from,
-			    "%d fields, no %s: want image class name score x y w h, with "
-			    "tabs",
-			    n, col_name[i]);
-	in->image = f[t->col[C_IMAGE]];
-	in->image_len = len[t->col[C_IMAGE]];
+	if (tsv_fields(s, p, end, t))
+		return -1;
+	in->image = t->text[C_IMAGE];
+	in->image_len = t->len[C_IMAGE];
 	unescape(&in->image, &in->image_len, &t->buf[0], &t->cap[0]);
 	in->name = NULL;
 	in->kind = EVAL_BY_NAME;
-	if ((i = t->col[C_NAME]) >= 0 && len[i] && !(len[i] == 1 && *f[i] == '-')) {
-		in->name = f[i];
-		in->name_len = len[i];
+	if (t->has_name && t->len[C_NAME] && !(t->len[C_NAME] == 1 && *t->text[C_NAME] == '-')) {
+		in->name = t->text[C_NAME];
+		in->name_len = t->len[C_NAME];
 		unescape(&in->name, &in->name_len, &t->buf[1], &t->cap[1]);
 	}
-	if ((i = t->col[C_CLASS]) >= 0) {
-		if (number(s, f[i], len[i], "class", &c))
-			return -1;
+	if (t->has_class) {
+		c = t->v[C_CLASS];
 		if (c < 0 || c != floor(c) || c > 1e6)
-			return scan_fail(s, f[i], "class %g: want a whole number from 0", c);
+			return scan_fail(s, p, "class %g: want a whole number from 0", c);
 		in->cls = (int64_t)c;
 		in->kind = EVAL_BY_INDEX;
 	} else if (!in->name)
-		return scan_fail(s, from, "no class");
-	if (number(s, f[t->col[C_SCORE]], len[t->col[C_SCORE]], "score", &in->score))
-		return -1;
-	for (i = 0; i < 4; i++)
-		if (number(s, f[t->col[C_X + i]], len[t->col[C_X + i]], col_name[C_X + i], v[i]))
-			return -1;
+		return scan_fail(s, p, "no class");
+	in->score = t->v[C_SCORE];
+	in->x = t->v[C_X];
+	in->y = t->v[C_Y];
+	in->w = t->v[C_W];
+	in->h = t->v[C_H];
 	return 0;
 }
 
 static int
 tsv(struct scan *s, const char *from, const char *to, eval_sink *sink, void *arg)
 {
-	struct tsv t = { { 0, 1, 2, 3, 4, 5, 6, 7 }, { NULL, NULL }, { 0, 0 } };
+	int r = 0, more = 1, col[NCOL] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 	struct eval_in in;
-	int r = 0, more = 1;
+	struct tsv t;
 
 	memset(&in, 0, sizeof in);
+	memset(&t, 0, sizeof t);
 	if (*from == '#') {
-		r = header(s, from + 1, to, t.col);
+		r = header(s, from + 1, to, col);
 		more = eval_line(s, &from, &to);
 	}
+	set_roles(&t, col);
 	while (!r && more) {
 		r = tsv_line(s, from, to, &t, &in) || give(s, sink, arg, &in, from) ? -1 : 0;
 		if (!r)

@@ -9,6 +9,7 @@
 #ifndef YOLO_H
 #define YOLO_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -1240,9 +1241,9 @@ struct eval {
 	size_t slots;
 	uint32_t *fresh;		/* rows of the pictures being added */
 	size_t fresh_cap;
-	uint16_t *tcls, *tmask;	/* [nt]: bit a: ignored in area a; bit 8 + r: counts in rule r */
-	int finished;
-	uint32_t *order, *pic, *all; /* entries by class and score; picture of each; all by score */
+	uint16_t *tcls, *tmask;		/* [nt]: bit a: ignored in area a; bit 8 + r: counts in rule r */
+	int finished, adders;		/* adders: threads of eval_add */
+	uint32_t *order, *pic, *all;	/* entries by class and score; picture of each; all by score */
 	size_t *cstart;			/* [nclass + 1] in order */
 };
 static inline uint32_t			/* word w of detection i; w = words: within so many maxdets */
@@ -1353,7 +1354,7 @@ void eval_names_close(struct eval_names *);
 int eval_names_find(const struct eval_names *, const char *, size_t);
 int eval_names_id(const struct eval_names *, int64_t);
 
-/* ---- evalread.c, evaltext.c, evalset.c, evalclass.c: detections ------------------------------ */
+/* ---- evalread.c, evalshape.c, evaltext.c, evalset.c, evalclass.c: detections ------------------------------------------- */
 
 enum eval_cls { EVAL_BY_NAME, EVAL_BY_INDEX, EVAL_BY_ID };
 struct eval_in {			/* a detection as its file has it */
@@ -1364,6 +1365,12 @@ struct eval_in {			/* a detection as its file has it */
 	double score, x, y, w, h;
 	int relative;			/* centre and size as fractions of the picture */
 };
+/* evalshape.c: what stands between the numbers of a record. */
+enum { SHAPE_PIECE = 48, SHAPE_NUMBER = 64, SHAPE_ROOM = 1024 };
+struct eval_shape { int known, len[8], role[7]; char piece[8][SHAPE_PIECE + 8]; };
+void eval_shape_learn(struct eval_shape *, const char *record, const char *end);
+/* SHAPE_ROOM bytes must stand behind p.  The place behind the record, or NULL: not so simple. */
+const char *eval_shape_read(const struct eval_shape *, const char *p, struct eval_in *);
 /* Takes one detection; -1 stops the reading, why in err (place is put before it). */
 typedef int eval_sink(void *arg, const struct eval_in *, struct err *);
 int eval_read(const char *path, const struct eval_names *, eval_sink *, void *arg, struct err *);
@@ -1403,8 +1410,10 @@ struct eval_set {
 	size_t side_cap, at_cap;
 	struct eval_hash class_at;	/* classes of the truth by name */
 	int nside, buffer, restart, by_position, dup_first;
-	struct eval_det *raw;
-	size_t n, cap;
+	struct eval_det *raw, *other;	/* being read; handed to the worker */
+	size_t n, cap, nother, other_cap;
+	pthread_t worker;
+	int busy;
 	unsigned char *seen;		/* [truth->n] */
 	int last_pic, last_side;
 	int64_t last_id;
