@@ -66,7 +66,8 @@ write_truth(FILE *f, const struct bench *b)
 
 	fputs("{\"images\":[", f);
 	for (long i = 1; i <= images; i++)
-		fprintf(f, "%s{\"id\":%ld,\"width\":640,\"height\":480,\"file_name\":\"%012ld.jpg\"}",
+		fprintf(f,
+		    "%s{\"id\":%ld,\"width\":640,\"height\":480,\"file_name\":\"%012ld.jpg\"}",
 		    i > 1 ? "," : "", i, i);
 	fputs("],\n\"categories\":[", f);
 	for (long c = 1; c <= classes; c++)
@@ -77,9 +78,11 @@ write_truth(FILE *f, const struct bench *b)
 			double x = unit(&state) * 500, y = unit(&state) * 400;
 			double w = 4 + unit(&state) * 130, h = 4 + unit(&state) * 70;
 
-			fprintf(f, "%s\n{\"id\":%ld,\"image_id\":%ld,\"category_id\":%ld,\"bbox\":"
-			    "[%.2f,%.2f,%.2f,%.2f],\"area\":%.2f,\"iscrowd\":0}", id > 1 ? "," : "", id, i,
-			    1 + (long)(draw(&state) % (uint64_t)classes), x, y, w, h, w * h);
+			fprintf(f,
+			    "%s\n{\"id\":%ld,\"image_id\":%ld,\"category_id\":%ld,\"bbox\":"
+			    "[%.2f,%.2f,%.2f,%.2f],\"area\":%.2f,\"iscrowd\":0}",
+			    id > 1 ? "," : "", id, i, 1 + (long)(draw(&state) % (uint64_t)classes),
+			    x, y, w, h, w * h);
 		}
 	fputs("]}\n", f);
 }
@@ -97,17 +100,20 @@ write_dets(FILE *f, const struct bench *b, int tsv)
 		truth = state;
 		for (long k = 0; k < dets; k++) {
 			uint64_t *s = k < n ? &truth : &other;
-			double x = unit(s) * 500, y = unit(s) * 400, w = 4 + unit(s) * 130, h = 4 + unit(s) * 70;
+			double x = unit(s) * 500, y = unit(s) * 400, w = 4 + unit(s) * 130,
+			       h = 4 + unit(s) * 70;
 			long c = 1 + (long)(draw(s) % (uint64_t)classes);
 			double score = unit(&other), shift = k < n ? 12 * unit(&other) : 0;
 
 			if (tsv)
-				fprintf(f, "%012ld.jpg\t%ld\tclass%ld\t%.9g\t%.7g\t%.7g\t%.7g\t%.7g\n", i, c - 1,
-				    c, score, x + shift, y, w, h);
+				fprintf(f,
+				    "%012ld.jpg\t%ld\tclass%ld\t%.9g\t%.7g\t%.7g\t%.7g\t%.7g\n", i,
+				    c - 1, c, score, x + shift, y, w, h);
 			else
-				fprintf(f, "%s\n{\"image_id\":%ld,\"category_id\":%ld,\"bbox\":"
-				    "[%.2f,%.2f,%.2f,%.2f],\"score\":%.6f}", i > 1 || k ? "," : "", i, c,
-				    x + shift, y, w, h, score);
+				fprintf(f,
+				    "%s\n{\"image_id\":%ld,\"category_id\":%ld,\"bbox\":"
+				    "[%.2f,%.2f,%.2f,%.2f],\"score\":%.6f}",
+				    i > 1 || k ? "," : "", i, c, x + shift, y, w, h, score);
 		}
 		for (long k = 0; k < 5 * n; k++)
 			draw(&state);
@@ -248,14 +254,16 @@ print(FILE *f, struct bench *b, int n)
 	median = bench_median(whole, n);
 	least = whole[0];
 	ceiling = bench_median(b->lap[CEILING], n);
-	fprintf(f, "#truth\tdets\tthreads\timages\tdetections\tmb\tms\tmin_ms\tmb_s\tdets_s\tceiling_mb_s\t"
-	    "share\tmem_mb\n");
+	fprintf(f, "#truth\tdets\tthreads\timages\tdetections\tmb\tms\tmin_ms\tmb_s\tdets_"
+		   "s\tceiling_mb_s\t"
+		   "share\tmem_mb\n");
 	tsv_name(f, path_base(b->truth));
 	putc('\t', f);
 	tsv_name(f, path_base(b->dets));
-	fprintf(f, "\t%d\t%d\t%zu\t%.2f\t%.2f\t%.2f\t%.1f\t%.0f\t%.1f\t%.4f\t%.1f\n", b->opt.threads,
-	    b->nimage, b->ndet, b->bytes, median * 1e3, least * 1e3, b->bytes / median,
-	    (double)b->ndet / median, b->bytes / ceiling, ceiling / median, b->peak);
+	fprintf(f, "\t%d\t%d\t%zu\t%.2f\t%.2f\t%.2f\t%.1f\t%.0f\t%.1f\t%.4f\t%.1f\n",
+	    b->opt.threads, b->nimage, b->ndet, b->bytes, median * 1e3, least * 1e3,
+	    b->bytes / median, (double)b->ndet / median, b->bytes / ceiling, ceiling / median,
+	    b->peak);
 	if (b->stages) {
 		ms[0] = bench_median(b->lap[TRUTH], n);
 		ms[1] = bench_median(b->lap[PARSE], n);

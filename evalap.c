@@ -104,8 +104,8 @@ coco_run(const struct eval_tables *tab, int c, struct coco_pass *p)
 				b->tp += times;
 				while (b->tp >= p->need[a][b->at + 1])
 					b->at++;
-				pr = b->tp / ((double)(p->seen[a] - b->tp - b->ign) + (double)b->tp +
-				    DBL_EPSILON);
+				pr = b->tp / ((double)(p->seen[a] - b->tp - b->ign) +
+						 (double)b->tp + DBL_EPSILON);
 				b->best[b->at] = pr > b->best[b->at] ? pr : b->best[b->at];
 				for (int m = nmax - within; a == 0 && m < nmax; m++)
 					p->few[m][t] += times;
@@ -222,7 +222,8 @@ ultra_grid(const struct eval_tables *tab, int c)
 		double x = i == EVAL_GRID - 1 ? 1 : i * (1.0 / (EVAL_GRID - 1)), next[3], f;
 
 		for (; k < n && e->score[j = e->order[k]] >= x; k++) {
-			uint32_t code = eval_word(e, j, word), t = tab->weight ? tab->weight[e->pic[j]] : 1;
+			uint32_t code = eval_word(e, j, word),
+				 t = tab->weight ? tab->weight[e->pic[j]] : 1;
 
 			tp += code & 1 ? t : 0;
 			fp += code & 0x10001 ? 0 : t;
@@ -282,7 +283,8 @@ other_class(struct eval_tables *tab, int c, int r)
 		tab->ap[at] = ap_by_rule(e, r, v, e->opt.absent && !(v->npos > 0));
 		tab->recall[at] = v->npos > 0 ? v->tp_all / v->npos : -1;
 		if (r == EV_ULTRA2019 && t == 0) {
-			tab->end[2 * c] = v->tp_all ? v->tp_all / ((double)v->tp_all + v->fp_all) : 0;
+			tab->end[2 * c] =
+			    v->tp_all ? v->tp_all / ((double)v->tp_all + v->fp_all) : 0;
 			tab->end[2 * c + 1] = tab->recall[at];
 		}
 	}

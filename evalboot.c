@@ -146,8 +146,8 @@ put(FILE *f, const struct eval_row *r, const char *what, double v)
 }
 
 void
-eval_versus_print(FILE *f, const struct eval_versus *v, int rows, const struct eval_change *c, int n,
-    const struct eval_truth *t)
+eval_versus_print(FILE *f, const struct eval_versus *v, int rows, const struct eval_change *c,
+    int n, const struct eval_truth *t)
 {
 	for (int k = 0; k < rows; k++) {
 		put(f, &v[k].row, "base", v[k].base);

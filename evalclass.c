@@ -62,7 +62,7 @@ class_of(const struct eval_set *s, const struct eval_side *d)
 		return eval_hash_get(&s->class_at, d->name, strlen(d->name));
 	if (d->kind == EVAL_BY_ID && t->ids)
 		return class_by_id(t, n);
-	if (d->kind == EVAL_BY_ID)	/* yolo-detect -f coco writes class + 1 where it knows no ids */
+	if (d->kind == EVAL_BY_ID) /* yolo-detect -f coco writes class + 1 where it knows no ids */
 		n--;
 	return n >= 0 && n < t->nclass ? (int)n : -1;
 }
@@ -164,10 +164,13 @@ numbers_fit(const struct eval_set *s, struct err *e)
 		if (d->name || d->to >= 0)
 			continue;
 		if (d->kind == EVAL_BY_INDEX)
-			return err_set(e, "class %lld of the detections: the truth has %d classes, 0..%d; "
-			    "or give -O unknown=skip", (long long)d->cls, t->nclass, t->nclass - 1);
+			return err_set(e,
+			    "class %lld of the detections: the truth has %d classes, 0..%d; "
+			    "or give -O unknown=skip",
+			    (long long)d->cls, t->nclass, t->nclass - 1);
 		if (d->kind == EVAL_BY_ID && !t->ids)
-			return err_set(e, "category_id %lld of the detections: the truth has no ids, so "
+			return err_set(e,
+			    "category_id %lld of the detections: the truth has no ids, so "
 			    "they would be 1..%d: want a truth with ids, or -O unknown=skip",
 			    (long long)d->cls, t->nclass);
 	}
@@ -201,9 +204,11 @@ eval_settle_classes(struct eval_set *s, struct err *e)
 		named |= t->class_name[i] != NULL;
 	count = numbered ? most < s->nnames ? s->nnames : most + 1 : s->nside;
 	if (!numbered && !named)
-		return err_set(e, "class '%.200s' of the detections: the truth has no class names", odd);
+		return err_set(
+		    e, "class '%.200s' of the detections: the truth has no class names", odd);
 	if (!numbered || (named && count != t->nclass) || most >= t->nclass)
-		return err_set(e, "class '%.200s' of the detections is not in the truth, and %lld classes "
+		return err_set(e,
+		    "class '%.200s' of the detections is not in the truth, and %lld classes "
 		    "there are not %d here: want the same names, or -O unknown=skip",
 		    odd, (long long)count, t->nclass);
 	s->by_position = 1;

@@ -132,9 +132,10 @@ eval_figure_curves(FILE *f, struct eval *e, const struct eval_truth *truth)
 	eval_npos(e, NULL, npos);
 	for (int c = 0; c < e->nclass; c++)
 		all += npos[c * e->words + e->off[EV_COCO]];
-	report_section(f, "Curves", "COCO's matching. Precision by recall is interpolated as its AP "
-	    "reads it; precision, recall and F1 by score are plain counts over all classes at the first "
-	    "IoU. Point at a thin line for its class.");
+	report_section(f, "Curves",
+	    "COCO's matching. Precision by recall is interpolated as its AP "
+	    "reads it; precision, recall and F1 by score are plain counts over all classes at the "
+	    "first IoU. Point at a thin line for its class.");
 	if (all > 0) {
 		fputs("<div class=\"row\">\n<div><h3>Mean over classes</h3>\n", f);
 		mean_curves(f, e, npos);
@@ -190,21 +191,26 @@ static void
 draw_matrix(const struct matrix *m)
 {
 	FILE *f = m->f;
-	int nc = m->truth->nclass, s = m->side > 42 ? 11 : m->side > 21 ? 15 : 26, left = 130, top = 8;
+	int nc = m->truth->nclass, left = 130, top = 8;
+	int s = m->side > 42 ? 11 : m->side > 21 ? 15 : 26;	/* of a cell */
 	int wide = left + m->side * s + 10, high = top + m->side * s + 110;
 	char id[32];
 
-	fprintf(f, "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>Confusion "
+	fprintf(f,
+	    "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>Confusion "
 	    "matrix</title>\n<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"grid\" "
-	    "style=\"fill:none\"/>\n", wide, high, wide, high, left, top, m->side * s, m->side * s);
+	    "style=\"fill:none\"/>\n",
+	    wide, high, wide, high, left, top, m->side * s, m->side * s);
 	for (int c = 0; c <= nc; c++) {
 		int k = m->row[c];
 
 		if (k < 0)
 			continue;
-		fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", left - 4, top + k * s + s / 2 + 4);
+		fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", left - 4,
+		    top + k * s + s / 2 + 4);
 		report_short(f, eval_class_name(m->truth, c, id), 18);
-		fprintf(f, "</text><text transform=\"translate(%d %d) rotate(-60)\" text-anchor=\"end\">",
+		fprintf(f,
+		    "</text><text transform=\"translate(%d %d) rotate(-60)\" text-anchor=\"end\">",
 		    left + k * s + s / 2 + 4, top + m->side * s + 10);
 		report_short(f, eval_class_name(m->truth, c, id), 18);
 		fputs("</text>\n", f);
@@ -215,10 +221,12 @@ draw_matrix(const struct matrix *m)
 
 		if (x < 0 || y < 0)
 			continue;
-		fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" style=\"fill:var(--%s);"
-		    "opacity:%.2f\"><title>", left + x * s + 1, top + y * s + 1, s - 2, s - 2,
-		    c->truth == c->detected ? "good" : "bad", .08 + .92 * (double)c->n /
-		    m->sum[c->truth]);
+		fprintf(f,
+		    "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" style=\"fill:var(--%s);"
+		    "opacity:%.2f\"><title>",
+		    left + x * s + 1, top + y * s + 1, s - 2, s - 2,
+		    c->truth == c->detected ? "good" : "bad",
+		    .08 + .92 * (double)c->n / m->sum[c->truth]);
 		report_text(f, eval_class_name(m->truth, c->truth, id));
 		fputs(" \xe2\x86\x92 ", f);
 		report_text(f, eval_class_name(m->truth, c->detected, id));
@@ -243,8 +251,10 @@ confused(const struct matrix *m)
 	char id[32];
 
 	qsort(m->cell, m->n, sizeof *m->cell, most_cells);
-	fputs("<div><h3>Most confused</h3>\n<table><thead><tr><th>truth</th><th class=\"t\">detected</th>"
-	    "<th>times</th></tr></thead><tbody>\n", m->f);
+	fputs("<div><h3>Most confused</h3>\n<table><thead><tr><th>truth</th><th "
+	      "class=\"t\">detected</th>"
+	      "<th>times</th></tr></thead><tbody>\n",
+	    m->f);
 	for (size_t i = 0; i < m->n && shown < CONFUSED; i++) {
 		const struct eval_cell *c = m->cell + i;
 
@@ -270,10 +280,12 @@ eval_figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *t
 	m.row = (int *)xmalloc(nc * sizeof *m.row);
 	m.sum = (double *)xcalloc(nc, sizeof *m.sum);
 	choose(&m);
-	report_section(f, "Confusion", "Rows are truths, columns detections with a score over 0.25; "
+	report_section(f, "Confusion",
+	    "Rows are truths, columns detections with a score over 0.25; "
 	    "pairs over IoU 0.45 whatever their class, best IoU first. Shade: share of the row.");
 	if (m.side <= truth->nclass)
-		fprintf(f, "<p>The %d classes with most truths of %d.</p>\n", m.side - 1, truth->nclass);
+		fprintf(f, "<p>The %d classes with most truths of %d.</p>\n", m.side - 1,
+		    truth->nclass);
 	fputs("<div class=\"row\">\n<div class=\"wide\">\n", f);
 	draw_matrix(&m);
 	fputs("</div>\n", f);
@@ -295,7 +307,8 @@ eval_figure_analysis(FILE *f, const struct eval_analysis *a)
 	struct report_bar b[EVAL_TIDE];
 	char note[200];
 
-	snprintf(note, sizeof note, "TIDE: what AP50, %.4f here, would gain if one kind of error alone "
+	snprintf(note, sizeof note,
+	    "TIDE: what AP50, %.4f here, would gain if one kind of error alone "
 	    "were mended. LRP: 0 is perfect, at each class's best score; the mean over classes.",
 	    a->tide[0]);
 	report_section(f, "Where it fails", a->tide[0] < 0 ? "No truths: undefined." : note);

@@ -29,8 +29,9 @@ digits8(const char *p, uint64_t *v)
 	n = odd ? __builtin_ctzll(odd) >> 3 : 8;
 	w = n ? w << (64 - 8 * n) : 0;
 	w = w * 10 + (w >> 8);		/* pairs, in every other byte */
-	*v = ((w & 0xff000000ffu) * (100 + ((uint64_t)1000000 << 32)) + ((w >> 16 & 0xff000000ffu) * (1 +
-	    ((uint64_t)10000 << 32)))) >> 32;
+	*v = ((w & 0xff000000ffu) * (100 + ((uint64_t)1000000 << 32)) +
+		 ((w >> 16 & 0xff000000ffu) * (1 + ((uint64_t)10000 << 32)))) >>
+	     32;
 	return n;
 }
 

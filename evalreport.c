@@ -1,4 +1,5 @@
-/* evalreport.c -- yolo-eval -r: the numbers, where the detector fails, and the comparison, in a page.
+/* evalreport.c -- yolo-eval -r: the numbers, where the detector fails, and the comparison, in a
+ * page.
  *
  * Tables are cut at some hundred rows so that the page stays small; each says what it leaves out.
  * The page is a function of the inputs: no date, no host. */
@@ -50,12 +51,14 @@ headline(FILE *f, const struct eval_report *r)
 			card(f, top[k], eval_get(row, n, "coco", top[k]));
 		fputs("</div>\n", f);
 	}
-	report_section(f, "Numbers by rule", "Undefined is a dash. P, R and F1 are at the score that "
+	report_section(f, "Numbers by rule",
+	    "Undefined is a dash. P, R and F1 are at the score that "
 	    "makes F1 best (coco, ultralytics), at a fixed score (darknet), of the whole list "
 	    "(ultralytics-2019).");
 	fputs("<div class=\"row\">\n", f);
 	for (int i = 0, j; i < n; i = j) {
-		fprintf(f, "<table><thead><tr><th>%s</th><th></th></tr></thead><tbody>\n", row[i].rule);
+		fprintf(
+		    f, "<table><thead><tr><th>%s</th><th></th></tr></thead><tbody>\n", row[i].rule);
 		for (j = i; j < n && row[j].rule == row[i].rule; j++) {
 			fprintf(f, "<tr><td>%s</td>", row[j].metric);
 			report_number(f, row[j].value, row[j].value > 1 ? 0 : 4);
@@ -71,7 +74,8 @@ headline(FILE *f, const struct eval_report *r)
 static int
 by_change(const void *pa, const void *pb)
 {
-	const struct eval_change *a = (const struct eval_change *)pa, *b = (const struct eval_change *)pb;
+	const struct eval_change *a = (const struct eval_change *)pa,
+				 *b = (const struct eval_change *)pb;
 	double d = (b->row.value - b->base) - (a->row.value - a->base);
 
 	return d > 0 ? 1 : d < 0 ? -1 : a->cls - b->cls;
@@ -95,8 +99,9 @@ changes(FILE *f, const struct eval_report *r)
 		double d = c[k].row.value - c[k].base;
 
 		if (d && (k < CHANGES || k >= n - CHANGES)) {
-			b[shown] = (struct report_bar){ eval_class_name(r->truth, c[k].cls, id[shown]),
-				NULL, d, 0, 0, 0 };
+			b[shown] =
+			    (struct report_bar){ eval_class_name(r->truth, c[k].cls, id[shown]),
+				    NULL, d, 0, 0, 0 };
 			shown++;
 		}
 	}
@@ -131,8 +136,11 @@ versus_rows(FILE *f, const struct eval_report *r)
 			fputs("<td>-</td><td>-</td></tr>\n", f);
 			continue;
 		}
-		fprintf(f, "<td class=\"%s\" data-v=\"%.9g\">%+.4f</td>", !v->interval ||
-		    (v->low <= 0 && v->high >= 0) ? "" : v->diff > 0 ? "up" : "down", v->diff, v->diff);
+		fprintf(f, "<td class=\"%s\" data-v=\"%.9g\">%+.4f</td>",
+		    !v->interval || (v->low <= 0 && v->high >= 0) ? ""
+		    : v->diff > 0				  ? "up"
+								  : "down",
+		    v->diff, v->diff);
 		if (v->interval)
 			fprintf(f, "<td>%+.4f .. %+.4f</td></tr>\n", v->low, v->high);
 		else
@@ -148,12 +156,17 @@ comparison(FILE *f, const struct eval_report *r)
 	int n = 0;
 
 	name = (char (*)[40])xcalloc((size_t)r->nversus + 1, sizeof *name);
-	snprintf(note, sizeof note, "Ours less the base's, with the interval that holds the difference "
-	    "in %g %% of %d resamplings of the pictures (paired bootstrap). Grey: the interval holds 0.",
+	snprintf(note, sizeof note,
+	    "Ours less the base's, with the interval that holds the difference "
+	    "in %g %% of %d resamplings of the pictures (paired bootstrap). Grey: the interval "
+	    "holds 0.",
 	    100 * r->level, r->resamplings);
 	report_section(f, "Comparison", note);
-	fputs("<div class=\"row\">\n<div class=\"wide\"><table class=\"sort\"><thead><tr><th>metric</th>"
-	    "<th>ours</th><th>base</th><th>difference</th><th>interval</th></tr></thead><tbody>\n", f);
+	fputs(
+	    "<div class=\"row\">\n<div class=\"wide\"><table "
+	    "class=\"sort\"><thead><tr><th>metric</th>"
+	    "<th>ours</th><th>base</th><th>difference</th><th>interval</th></tr></thead><tbody>\n",
+	    f);
 	versus_rows(f, r);
 	fputs("</tbody></table></div>\n<div><h3>Differences</h3>\n", f);
 	for (int k = 0; k < r->nversus; k++) {
@@ -193,8 +206,10 @@ class_row(FILE *f, const struct eval_report *r, const struct eval_tables *tab, i
 	if (ap < 0)
 		report_number(f, ap, 4);
 	else
-		fprintf(f, "<td data-v=\"%.9g\"><span class=\"bar\"><i style=\"width:%.0f%%\"></i></span>"
-		    "%.4f</td>", ap, 100 * ap, ap);
+		fprintf(f,
+		    "<td data-v=\"%.9g\"><span class=\"bar\"><i style=\"width:%.0f%%\"></i></span>"
+		    "%.4f</td>",
+		    ap, 100 * ap, ap);
 	for (int k = 0; k < 7; k++)
 		report_number(f, eval_get(row, n, rule, k == 2 ? ar : col[k]), 4);
 	if (r->analysis)
@@ -208,12 +223,17 @@ classes(FILE *f, const struct eval_report *r)
 	struct eval_tables tab;
 	char note[120];
 
-	snprintf(note, sizeof note, "P, R and F1 at the class's best F1 and its score, IoU 0.5. Click a "
-	    "head to sort.%s", r->truth->nclass > CLASSES ? " Only the first classes; -C prints all." : "");
+	snprintf(note, sizeof note,
+	    "P, R and F1 at the class's best F1 and its score, IoU 0.5. Click a "
+	    "head to sort.%s",
+	    r->truth->nclass > CLASSES ? " Only the first classes; -C prints all." : "");
 	report_section(f, "Classes", note);
-	fputs("<div class=\"wide\"><table class=\"sort\"><thead><tr><th>class</th><th>truths</th><th>"
-	    "detections</th><th>AP</th><th>AP50</th><th>AP75</th><th>AR</th><th>P</th><th>R</th><th>F1"
-	    "</th><th>score</th>", f);
+	fputs(
+	    "<div class=\"wide\"><table class=\"sort\"><thead><tr><th>class</th><th>truths</th><th>"
+	    "detections</th><th>AP</th><th>AP50</th><th>AP75</th><th>AR</th><th>P</th><th>R</"
+	    "th><th>F1"
+	    "</th><th>score</th>",
+	    f);
 	fputs(r->analysis ? "<th>oLRP</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n", f);
 	eval_tables(&tab, r->ev, NULL);
 	for (int c = 0; c < r->truth->nclass && c < CLASSES; c++)
@@ -242,16 +262,18 @@ worst(FILE *f, const struct eval_report *r, double thr)
 	struct eval_tally *t = eval_worst(r->errors, r->truth->n, thr, &n);
 	char note[160];
 
-	snprintf(note, sizeof note, "Most errors among detections with a score of %.4g or more%s", thr,
-	    n > LISTED ? "; -O worst=FILE lists more." : ".");
+	snprintf(note, sizeof note, "Most errors among detections with a score of %.4g or more%s",
+	    thr, n > LISTED ? "; -O worst=FILE lists more." : ".");
 	report_section(f, "Worst pictures", note);
-	fputs("<div class=\"wide\"><table class=\"sort\"><thead><tr><th>picture</th><th>id</th><th>errors"
-	    "</th><th>right</th><th>wrong</th><th>missed</th></tr></thead><tbody>\n", f);
+	fputs("<div class=\"wide\"><table "
+	      "class=\"sort\"><thead><tr><th>picture</th><th>id</th><th>errors"
+	      "</th><th>right</th><th>wrong</th><th>missed</th></tr></thead><tbody>\n",
+	    f);
 	for (int i = 0; i < n && i < LISTED; i++) {
 		fputs("<tr>", f);
 		picture(f, r->truth, t[i].pic);
-		fprintf(f, "<td>%ld</td><td>%ld</td><td>%ld</td><td>%ld</td></tr>\n", t[i].fp + t[i].fn,
-		    t[i].tp, t[i].fp, t[i].fn);
+		fprintf(f, "<td>%ld</td><td>%ld</td><td>%ld</td><td>%ld</td></tr>\n",
+		    t[i].fp + t[i].fn, t[i].tp, t[i].fp, t[i].fn);
 	}
 	fputs("</tbody></table></div>\n", f);
 	free(t);
@@ -271,11 +293,15 @@ suspects(FILE *f, const struct eval_report *r, double thr)
 	const struct eval_found **m = eval_large_missed(r->errors, &nm);
 	char id[32];
 
-	report_section(f, "Suspicious labels", "Sure detections that no label explains, and large labels "
+	report_section(f, "Suspicious labels",
+	    "Sure detections that no label explains, and large labels "
 	    "that nothing came near: perhaps the label is missing, misplaced or wrong.");
-	fputs("<div class=\"wide\"><table class=\"sort\"><thead><tr><th>picture</th><th>id</th><th>what"
-	    "</th><th class=\"t\">class</th><th>score</th><th>x y w h</th><th>truth id</th></tr></thead>"
-	    "<tbody>\n", f);
+	fputs("<div class=\"wide\"><table "
+	      "class=\"sort\"><thead><tr><th>picture</th><th>id</th><th>what"
+	      "</th><th class=\"t\">class</th><th>score</th><th>x y w h</th><th>truth "
+	      "id</th></tr></thead>"
+	      "<tbody>\n",
+	    f);
 	for (int i = 0; i < nf && i < LISTED; i++) {
 		fputs("<tr>", f);
 		picture(f, r->truth, p[i]->pic);

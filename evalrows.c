@@ -74,7 +74,8 @@ coco_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *rows)
 	}
 	for (int a = 1; a < e->opt.narea; a++) {
 		snprintf(name, sizeof name, "AP%s", area_name(e, a));
-		add(rows, &n, EV_COCO, name, mean(tab->ap + a * EVAL_IOUS, stride, c0, c1, 0, nt, 0));
+		add(rows, &n, EV_COCO, name,
+		    mean(tab->ap + a * EVAL_IOUS, stride, c0, c1, 0, nt, 0));
 	}
 	for (int m = 0; m < e->opt.nmaxdet; m++) {
 		snprintf(name, sizeof name, "AR%d", e->opt.maxdet[m]);
@@ -89,9 +90,9 @@ coco_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *rows)
 	return n;
 }
 
-/* What darknet prints for one confidence, all detections over it pooled.  Its average IoU divides by
- * false positives too.  Of several detections of a truth the best-scored is right; darknet itself
- * takes the first of a list that its sort leaves in any order. */
+/* What darknet prints for one confidence, all detections over it pooled.  Its average IoU divides
+ * by false positives too.  Of several detections of a truth the best-scored is right; darknet
+ * itself takes the first of a list that its sort leaves in any order. */
 static void
 darknet_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *rows, int *n)
 {
@@ -210,7 +211,8 @@ other_rows(const struct eval_tables *tab, int r, int c0, int c1, int total, stru
 
 	for (int t = 0; t < e->niou[r]; t++) {
 		snprintf(name, sizeof name, "AP%.6g", e->iou[r][t] * 100);
-		add(rows, &n, r, name, mean(ap, stride, c0, c1, t, t + 1, r == EV_DARKNET && total));
+		add(rows, &n, r, name,
+		    mean(ap, stride, c0, c1, t, t + 1, r == EV_DARKNET && total));
 	}
 	add(rows, &n, r, "mAP", mean(ap, stride, c0, c1, 0, e->niou[r], r == EV_DARKNET && total));
 	if (r == EV_DARKNET)

@@ -16,7 +16,7 @@ struct group {
 	const int *ord, *tr;
 	int nd, nt;
 	uint32_t *code;
-	double *over;			/* darknet's IoU of a true positive at its first threshold */
+	double *over; /* darknet's IoU of a true positive at its first threshold */
 };
 
 static void *
@@ -44,7 +44,9 @@ struct coco {
 	int *det, *order;		/* det: place of each in ord */
 	struct hits *hits, *uniform;	/* [nd] */
 };
-struct hits { uint32_t any, ignored, zero; };	/* bit t: a match, with an ignored truth, with id 0 */
+struct hits {
+	uint32_t any, ignored, zero;
+}; /* bit t: a match, with an ignored truth, with id 0 */
 
 /* One area's walk at threshold number bit.  Later truths win equal IoU. */
 static void

@@ -2,9 +2,9 @@
  *
  * The window holds at least the record being read, so a file of any size passes through a few
  * megabytes.  NULs stand behind the window; no valid text holds one, so every loop below ends at
- * the first without counting, and eight bytes may be read at once.  A record that runs into the end of the window before the end of the file
- * is simply read again after more bytes have come (scan_more): readers keep what they found to
- * themselves until a record is complete.
+ * the first without counting, and eight bytes may be read at once.  A record that runs into the end
+ * of the window before the end of the file is simply read again after more bytes have come
+ * (scan_more): readers keep what they found to themselves until a record is complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -148,7 +148,8 @@ scan_no_text(struct scan *s)
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (s->end - s->p >= known[i].n && !memcmp(s->p, known[i].magic, (size_t)known[i].n))
+		if (s->end - s->p >= known[i].n &&
+		    !memcmp(s->p, known[i].magic, (size_t)known[i].n))
 			return scan_fail(s, s->p, "the file is %s", known[i].what);
 	for (const char *p = s->p; p < s->end && p < s->p + 512; p++)
 		if ((unsigned char)*p < ' ' && !strchr("\t\n\r\f", *p))

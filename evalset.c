@@ -136,7 +136,8 @@ score_block(struct eval_set *s, const struct eval_det *d, size_t n)
 		im = (struct eval_image *)xgrow(im, &cap, (size_t)k + 1, sizeof *im);
 		pic = (int *)xgrow(pic, &pcap, (size_t)k + 1, sizeof *pic);
 		pic[k] = p;
-		im[k++] = (struct eval_image){ p, s->truth->box + t->first, d + i, t->n, (int)(j - i) };
+		im[k++] =
+		    (struct eval_image){ p, s->truth->box + t->first, d + i, t->n, (int)(j - i) };
 		if (j == n || j - from >= 2 * BLOCK) {
 			score_images(s, im, pic, k);
 			k = 0;

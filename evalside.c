@@ -54,8 +54,8 @@ tell_pictures(struct eval_run *r, struct err *e)
 	if (s->several)
 		snprintf(several, sizeof several, " (%zu have names of more than one picture)",
 		    s->several);
-	err_set(e, "%zu detections of %zu pictures that are not in the truth%s: %s%s", s->bad_images,
-	    s->unknown.n, several, list, s->unknown.n > 5 ? ", ..." : "");
+	err_set(e, "%zu detections of %zu pictures that are not in the truth%s: %s%s",
+	    s->bad_images, s->unknown.n, several, list, s->unknown.n > 5 ? ", ..." : "");
 	if (r->unknown <= 0)
 		return -1;
 	if (r->tell)
@@ -78,8 +78,8 @@ tell_classes(struct eval_run *r, struct err *e)
 			list_add(list, sizeof list, s->side[i].name ? s->side[i].name : num);
 		}
 	make_plain(list);
-	err_set(e, "%zu detections of %d classes that are not in the truth: %s%s", s->bad_classes, n,
-	    list, n > 5 ? ", ..." : "");
+	err_set(e, "%zu detections of %d classes that are not in the truth: %s%s", s->bad_classes,
+	    n, list, n > 5 ? ", ..." : "");
 	if (r->unknown < 0)
 		return -1;
 	if (r->tell)
@@ -109,7 +109,8 @@ static void
 tell_absent(const struct eval_run *r)
 {
 	struct eval *e = r->ev;
-	long *truths = (long *)xcalloc((size_t)e->nclass + 1, sizeof *truths), nt = 0, nd = 0, fp = 0;
+	long *truths = (long *)xcalloc((size_t)e->nclass + 1, sizeof *truths), nt = 0, nd = 0,
+	     fp = 0;
 	char lt[400] = "", ld[400] = "", id[32];
 
 	eval_finish(e);
@@ -129,7 +130,8 @@ tell_absent(const struct eval_run *r)
 	make_plain(lt);
 	make_plain(ld);
 	if (nt && !quiet)
-		warn("%ld classes of the truth were never detected: %s%s", nt, lt, nt > 5 ? ", ..." : "");
+		warn("%ld classes of the truth were never detected: %s%s", nt, lt,
+		    nt > 5 ? ", ..." : "");
 	if (nd && !quiet)
 		warn("%ld classes have detections (%ld) and no truth, %s: %s%s", nd, fp,
 		    r->opt->absent ? "their AP counts 0" : "means leave them out", ld,
@@ -150,7 +152,8 @@ tell_twice(struct eval_run *r, struct err *e)
 	if (!p->name)
 		snprintf(name, sizeof name, "%lld", (long long)p->id);
 	make_plain(name);
-	err_set(e, "%zu pictures have the same detections twice, first %s (a distributed run that pads?)",
+	err_set(e,
+	    "%zu pictures have the same detections twice, first %s (a distributed run that pads?)",
 	    s->dup_images, name);
 	if (s->dup == 2)
 		return -1;

@@ -215,8 +215,8 @@ eval_best(struct eval *e, int cls, const uint32_t *weight, double npos)
 	if (weight)
 		eval_pictures(e);
 	if (cls >= 0)
-		return scan(e, e->order + e->cstart[cls], e->cstart[cls + 1] - e->cstart[cls], weight,
-		    npos);
+		return scan(e, e->order + e->cstart[cls], e->cstart[cls + 1] - e->cstart[cls],
+		    weight, npos);
 	eval_sort_all(e);
 	return scan(e, e->all, e->n, weight, npos);
 }

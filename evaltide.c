@@ -102,7 +102,7 @@ class_lrp(const struct eval_fault *const *f, size_t n, double npos)
 		tp += f[i]->kind == EVAL_TP;
 		fp += f[i]->kind != EVAL_TP && f[i]->kind != EVAL_IGNORED;
 		loss += f[i]->kind == EVAL_TP ? 1 - f[i]->iou : 0;
-		if (i + 1 < n && f[i + 1]->score == f[i]->score)	/* all of a score, or none */
+		if (i + 1 < n && f[i + 1]->score == f[i]->score) /* all of a score, or none */
 			continue;
 		v = (loss / 0.5 + fp + npos - tp) / (npos + fp);
 		if (tp && v < best.all)

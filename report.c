@@ -171,8 +171,8 @@ plot_open(struct plot *p, FILE *f, const char *xname, const char *yname, const c
 	for (int i = 0; i <= 5; i++) {
 		double v = i / 5.;
 
-		fprintf(f, "<path class=\"%s\" d=\"M%g %gV%gM%g %gH%g\"/>", i ? "grid" : "axis", px(v),
-		    py(0), py(1), px(0), py(v), px(1));
+		fprintf(f, "<path class=\"%s\" d=\"M%g %gV%gM%g %gH%g\"/>", i ? "grid" : "axis",
+		    px(v), py(0), py(1), px(0), py(v), px(1));
 		fprintf(f, "<text class=\"dim\" x=\"%g\" y=\"%g\" text-anchor=\"middle\">%g</text>",
 		    px(v), py(0) + 14, v);
 		fprintf(f, "<text class=\"dim\" x=\"%g\" y=\"%g\" text-anchor=\"end\">%g</text>\n",
@@ -211,8 +211,10 @@ plot_line(struct plot *p, const double *x, const double *y, int n, int colour, c
 	fputs("</title></path>\n", p->f);
 	if (colour < 0)
 		return;
-	fprintf(p->f, "<path class=\"l\" style=\"stroke:var(--c%d)\" d=\"M%d %dh16\"/><text x=\"%d\" "
-	    "y=\"%d\">", colour % 6, LEFT + SIDE + 10, TOP + 8 + 17 * p->keys, LEFT + SIDE + 31,
+	fprintf(p->f,
+	    "<path class=\"l\" style=\"stroke:var(--c%d)\" d=\"M%d %dh16\"/><text x=\"%d\" "
+	    "y=\"%d\">",
+	    colour % 6, LEFT + SIDE + 10, TOP + 8 + 17 * p->keys, LEFT + SIDE + 31,
 	    TOP + 12 + 17 * p->keys);
 	report_text(p->f, name);
 	fputs("</text>\n", p->f);

@@ -9,9 +9,10 @@
 
 #include "yolo.h"
 
-static const struct setting table[] = { { "absent", "out", "out|zero",
-					    "AP of a class with false positives and no truth: not in "
-					    "the means, or 0" },
+static const struct setting table[] = {
+	{ "absent", "out", "out|zero",
+	    "AP of a class with false positives and no truth: not in "
+	    "the means, or 0" },
 	{ "areas", "1024,9216", "text", "borders of the area ranges, in pixels" },
 	{ "bootstrap", "1000", "int 0..1000000", "resamplings for -D" },
 	{ "compat", "none", "none|pycocotools",
@@ -37,14 +38,14 @@ static const struct setting table[] = { { "absent", "out", "out|zero",
 	    "pictures or classes not in the truth (error for pictures, skip "
 	    "for category ids)" },
 	{ "worst", NULL, "text", "write the worst pictures to this file" },
-	{ NULL, NULL, NULL, NULL } };
-static const struct option longs[] = {
-	{ "base", 1, NULL, 'D' }, { "help", 0, NULL, 'h' }, { "iou", 1, NULL, 'i' },
-	{ "maxdets", 1, NULL, 'M' }, { "metrics", 1, NULL, 'm' }, { "names", 1, NULL, 'n' },
-	{ "option", 1, NULL, 'O' }, { "output", 1, NULL, 'o' }, { "per-class", 0, NULL, 'C' },
-	{ "quiet", 0, NULL, 'q' }, { "report", 1, NULL, 'r' }, { "seed", 1, NULL, 'S' }, { "threads", 1, NULL, 'j' },
-	{ "truth", 1, NULL, 't' }, { "version", 0, NULL, 'V' }, { NULL, 0, NULL, 0 }
+	{ NULL, NULL, NULL, NULL }
 };
+static const struct option longs[] = { { "base", 1, NULL, 'D' }, { "help", 0, NULL, 'h' },
+	{ "iou", 1, NULL, 'i' }, { "maxdets", 1, NULL, 'M' }, { "metrics", 1, NULL, 'm' },
+	{ "names", 1, NULL, 'n' }, { "option", 1, NULL, 'O' }, { "output", 1, NULL, 'o' },
+	{ "per-class", 0, NULL, 'C' }, { "quiet", 0, NULL, 'q' }, { "report", 1, NULL, 'r' },
+	{ "seed", 1, NULL, 'S' }, { "threads", 1, NULL, 'j' }, { "truth", 1, NULL, 't' },
+	{ "version", 0, NULL, 'V' }, { NULL, 0, NULL, 0 } };
 static const char usage[] =
     "usage: yolo-eval [-hqVC] [-D base] [-i ious] [-j threads] [-M maxdets] [-m rules]\n"
     "                 [-n names] [-O key=value] [-o out] [-r report.html] [-S seed]\n"

@@ -1234,19 +1234,19 @@ struct eval {
 	double *score;			/* [n] and the next three */
 	uint16_t *cls;
 	uint32_t *code;			/* row of each */
-	double *over;			/* darknet: IoU of its true positives; NULL without that rule */
+	double *over;	/* darknet: IoU of its true positives; NULL without that rule */
 	uint32_t *row;			/* [nrow][words + 1] the different ones */
 	size_t nrow, row_cap;
 	uint32_t *slot;			/* [slots] finds a row: its number + 1 */
 	size_t slots;
 	uint32_t *fresh;		/* rows of the pictures being added */
 	size_t fresh_cap;
-	uint16_t *tcls, *tmask;		/* [nt]: bit a: ignored in area a; bit 8 + r: counts in rule r */
+	uint16_t *tcls, *tmask;	/* [nt]: bit a: ignored in area a; bit 8 + r: counts in rule r */
 	int finished, adders;		/* adders: threads of eval_add */
-	uint32_t *order, *pic, *all;	/* entries by class and score; picture of each; all by score */
+	uint32_t *order, *pic, *all; /* entries by class and score; picture of each; all by score */
 	size_t *cstart;			/* [nclass + 1] in order */
 };
-static inline uint32_t			/* word w of detection i; w = words: within so many maxdets */
+static inline uint32_t		/* word w of detection i; w = words: within so many maxdets */
 eval_word(const struct eval *e, size_t i, int w)
 {
 	return e->row[(size_t)e->code[i] * (size_t)(e->words + 1) + (size_t)w];
@@ -1270,9 +1270,10 @@ eval_iou(const double *d, const double *g, int crowd)
 	i = w * h;
 	return i / (crowd ? d[2] * d[3] : d[2] * d[3] + g[2] * g[3] - i);
 }
-void eval_rank(const struct eval_image *, const int *in, int n, int *out);	/* by score, stable */
+void eval_rank(const struct eval_image *, const int *in, int n, int *out); /* by score, stable */
 /* One class of one picture: ord[nd] detections by descending score, tr[nt] truths; words are
- * written to code[nd][words + 1] but the last, darknet's IoUs to over[nd].  buf: scratch, kept by the caller. */
+ * written to code[nd][words + 1] but the last, darknet's IoUs to over[nd].  buf: scratch, kept by
+ * the caller. */
 struct eval_buf { void *p; size_t cap; };
 void eval_group(const struct eval *, const struct eval_image *, const int *ord, int nd,
     const int *tr, int nt, uint32_t *code, double *over, struct eval_buf *);
@@ -1354,7 +1355,7 @@ void eval_names_close(struct eval_names *);
 int eval_names_find(const struct eval_names *, const char *, size_t);
 int eval_names_id(const struct eval_names *, int64_t);
 
-/* ---- evalread.c, evalshape.c, evaltext.c, evalset.c, evalclass.c: detections ------------------------------------------- */
+/* ---- evalread.c, evalshape.c, evaltext.c, evalset.c, evalclass.c: detections --------------- */
 
 enum eval_cls { EVAL_BY_NAME, EVAL_BY_INDEX, EVAL_BY_ID };
 struct eval_in {			/* a detection as its file has it */
