@@ -373,7 +373,7 @@ eval_read_scan(struct scan *s, eval_sink *sink, void *arg, struct err *e)
 	struct reader d = { .sink = sink, .arg = arg, .e = e };
 	int r;
 
-	if (scan_no_text(s))
+	if (scan_no_text(s, 1))
 		return scan_error(s, e);
 	while (!scan_peek(s) && scan_more(s))
 		;

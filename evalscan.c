@@ -133,9 +133,10 @@ scan_again(struct scan *s)
 	return s->at >= s->end && scan_more(s);
 }
 
-/* What the file is instead of text, with the failure in s; 0: it may be text. */
+/* What the file is instead of text, with the failure in s; 0: it may be text, or, unless bytes are
+ * looked at, something binary that is not known here. */
 int
-scan_no_text(struct scan *s)
+scan_no_text(struct scan *s, int bytes)
 {
 	static const struct { const char *magic; int n; const char *what; } known[] = {
 		{ "\x1f\x8b", 2, "compressed by gzip: want zcat FILE |" },
@@ -151,7 +152,7 @@ scan_no_text(struct scan *s)
 		if (s->end - s->p >= known[i].n &&
 		    !memcmp(s->p, known[i].magic, (size_t)known[i].n))
 			return scan_fail(s, s->p, "the file is %s", known[i].what);
-	for (const char *p = s->p; p < s->end && p < s->p + 512; p++)
+	for (const char *p = s->p; bytes && p < s->end && p < s->p + 512; p++)
 		if ((unsigned char)*p < ' ' && !strchr("\t\n\r\f", *p))
 			return scan_fail(s, s->p, "neither JSON nor text: byte %d at %ld", *p,
 			    (long)(p - s->p));

@@ -424,8 +424,8 @@ eval_truth_read(struct eval_truth *t, const char *path, const char *names, struc
 				eval_truth_close(t);
 			return r;
 		}
-		r = strcmp(path, "-") ? 0 : scan_no_text(&s) ? scan_error(&s, e) :
-		    err_set(e, "truth on standard input: want a COCO json, {\"images\": ...}");
+		r = scan_no_text(&s, 0) ? scan_error(&s, e) : strcmp(path, "-") ? 0 : err_set(e,
+		    "truth on standard input: want a COCO json, {\"images\": ...}");
 		scan_close(&s);
 		if (r)
 			return -1;

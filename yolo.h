@@ -1170,7 +1170,7 @@ int scan_open(struct scan *, const char *path, struct err *);	/* "-": stdin */
 void scan_memory(struct scan *, const char *name, const void *bytes, size_t n);
 void scan_close(struct scan *);
 int scan_more(struct scan *);		/* more bytes behind; 0 at the end.  Moves the window */
-int scan_no_text(struct scan *);	/* -1: compressed, a picture, UTF-16, bytes; says which */
+int scan_no_text(struct scan *, int bytes);	/* -1: compressed, a picture, UTF-16, bytes; says which */
 int scan_fail(struct scan *, const char *at, const char *fmt, ...) PRINTF(3, 4);	/* -1 */
 int scan_error(struct scan *, struct err *);		/* the last failure as file:line: why */
 int scan_again(struct scan *);

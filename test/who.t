@@ -28,7 +28,8 @@ my @table = (			# module, its files, the modules it may call
 	['augment', 'augment warp', 'image box'],
 	['loader', 'loader album', 'shard augment image'],
 	['imageids', 'imageids', ''],
-	['evalset', 'evalclass evalname evalother evalread evalscan evalset evalside evaltext ' .
+	['evalset', 'evalclass evalname evalnum evalother evalread evalscan evalset evalshape evalside ' .
+	    'evaltext ' .
 	    'evaltruth', 'eval labels shard'],
 	['report', 'report', ''],
 	['evalreport', 'evalreport evalfigure', 'eval evalset report'],
