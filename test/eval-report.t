@@ -23,7 +23,7 @@ sub page
 	push @bad, 'not UTF-8' unless utf8::decode(my $copy = $html);
 	push @bad, 'a control character' if $html =~ /[\x00-\x08\x0b-\x1f\x7f]/;
 	push @bad, 'NaN or infinity' if $html =~ /[">]-?(nan|inf)\b/;
-	my $body = $html =~ s{<(style|script)>.*?</\1>}{}gsr;
+	my $body = $html =~ s{^<!DOCTYPE html>}{}r =~ s{<(style|script)>.*?</\1>}{}gsr;
 	while ($body =~ m{<(/?)([a-zA-Z0-9]+)((?:\s+[a-zA-Z-]+="[^"<>]*")*)\s*(/?)>|(<)}g) {
 		if ($5) { push @bad, 'a bare < at ' . substr($body, pos($body) - 1, 40); last }
 		next if $4 || $2 eq 'meta' || $2 eq 'br';
