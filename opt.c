@@ -92,9 +92,10 @@ set_file(struct settings *s, const char *path, struct err *e)
 {
 	struct err why;
 	size_t len;
-	char *text = file_read(path, 1 << 20, &len, e), *save = NULL;
+	char *found = path_stock(path), *text = file_read(found, 1 << 20, &len, e), *save = NULL;
 	int line = 0, r = 0;
 
+	free(found);
 	if (!text)
 		return -1;
 	for (char *next = text, *p; !r && (p = next) && *p;) {

@@ -186,8 +186,11 @@ int
 recipe_make(struct recipe *r, const struct cfg *c, const char *loss, const char *aug, int batch,
     double epochs, const struct settings *s, struct err *e)
 {
-	int kind = loss ? loss_kind(loss) : (int)asked_for(c);
+	int kind;
 
+	loss = loss ? loss : settings_str(s, "loss");
+	aug = aug ? aug : settings_str(s, "aug");
+	kind = loss ? loss_kind(loss) : (int)asked_for(c);
 	memset(r, 0, sizeof *r);
 	if (kind < 0)
 		return err_set(e, "-L %s: want ciou, darknet, darknet-iou, ultralytics-2019, "

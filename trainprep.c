@@ -122,35 +122,11 @@ whole(const struct train_cmd *c, int letter, long lo, long hi, long otherwise, l
 	return 0;
 }
 
-/* A stock cfg by its name: as given, else beside the program, else where it was installed. */
-static char *
-find_cfg(const char *name)
-{
-	char self[4096], *dir, *path;
-	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-
-	if (!access(name, R_OK) || len < 0 || !strcmp(name, "-"))
-		return xstrdup(name);
-	self[len] = 0;
-	dir = path_dir(self);
-	path = path_join(dir, name);
-	if (access(path, R_OK)) {
-		free(path);
-		path = xasprintf("%s/../share/yolo/%s", dir, name);
-	}
-	free(dir);
-	if (access(path, R_OK)) {
-		free(path);
-		return xstrdup(name);
-	}
-	return path;
-}
-
 /* A cfg given to a resumed run must say what the run's own says. */
 static int
 same_cfg(struct train_cmd *c, struct err *e)
 {
-	char *path = find_cfg(c->arg['c']), *text;
+	char *path = path_stock(c->arg['c']), *text;
 	struct cfg *given = cfg_read(path, e);
 	int bad = !given;
 
@@ -170,18 +146,15 @@ same_cfg(struct train_cmd *c, struct err *e)
 static int
 open_cfg(struct train_cmd *c, struct err *e)
 {
-	char *path = find_cfg(c->arg['c'] ? c->arg['c'] : "cfg/demo.cfg"), *text;
+	char *path = path_stock(c->arg['c'] ? c->arg['c'] : "cfg/demo.cfg"), *text;
 	struct cfg *raw = c->resume ? cfg_parse("run.cfg", c->from.cfg, strlen(c->from.cfg), e) :
 	    cfg_read(path, e);
-	const char *loss, *aug;
 	int w = 0, h = 0, r;
 
 	free(path);
 	if (!raw)
 		return -1;
-	loss = c->resume ? c->from.loss : c->arg['L'] ? c->arg['L'] : settings_str(&c->set, "loss");
-	aug = c->arg['A'] ? c->arg['A'] : settings_str(&c->set, "aug");
-	r = recipe_make(&c->recipe, raw, loss, aug,
+	r = recipe_make(&c->recipe, raw, c->resume ? c->from.loss : c->arg['L'], c->arg['A'],
 	    c->arg['b'] ? atoi(c->arg['b']) : 0, c->arg['e'] ? atof(c->arg['e']) : 0, &c->set, e);
 	if (!r && c->resume && c->arg['c'])
 		r = same_cfg(c, e);

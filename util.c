@@ -317,6 +317,30 @@ path_dir(const char *path)
 	return xasprintf("%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
+/* Beside the program, in a source tree; else where it was installed. */
+char *
+path_stock(const char *name)
+{
+	char self[4096], *dir, *path;
+	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+
+	if (!access(name, R_OK) || len < 0 || !strcmp(name, "-"))
+		return xstrdup(name);
+	self[len] = 0;
+	dir = path_dir(self);
+	path = path_join(dir, name);
+	if (access(path, R_OK)) {
+		free(path);
+		path = xasprintf("%s/../share/yolo/%s", dir, name);
+	}
+	free(dir);
+	if (access(path, R_OK)) {
+		free(path);
+		return xstrdup(name);
+	}
+	return path;
+}
+
 const char *
 path_base(const char *path)
 {

@@ -63,6 +63,8 @@ char *file_read(const char *path, size_t max, size_t *len, struct err *); /* NUL
 char *path_join(const char *dir, const char *name);
 char *path_dir(const char *path);	/* "." where there is no slash */
 const char *path_base(const char *path);	/* points into path */
+/* A file that comes with the programs, as cfg/yolov3.cfg; name itself where there is none. */
+char *path_stock(const char *name);
 int path_isdir(const char *path);
 
 /* A file that appears complete or not at all: written as PATH.tmp.PID, fsync, rename.  Path "-" is
@@ -927,8 +929,8 @@ struct loss_area {
 	struct loss_row *row;
 	int *first, group[MAX_HEADS + 1];	/* as in struct targets; group on the host */
 	/* mult[0]: cls_weight.  darkloss: by head, truth lists (start[image], LOSS_LIST arrays of
-	 * lists[h] floats: left top right bottom area, then x y w h class, relative) and multipliers
-	 * of the classes */
+	 * lists[h] floats: left top right bottom area, then x y w h class, relative) and
+	 * multipliers of the classes */
 	int *start[MAX_HEADS], lists[MAX_HEADS];
 	float *edge[MAX_HEADS], *mult[MAX_HEADS];
 	double *sum, *part;

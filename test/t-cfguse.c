@@ -82,7 +82,7 @@ main(void)
 	unused(LOSS_DARKNET, AUG_DARKNET, LR_SGDR, 1, 0, "[net] power steps scales mosaic gamma; "
 	    "[yolo] max_delta iou_loss iou_thresh label_smooth_eps");
 	unused(LOSS_CIOU, AUG_MOSAIC, LR_EXP, 1, 5, "[net] steps scales hue saturation sgdr_cycle; "
-	    "[yolo] max max_delta jitter ignore_thresh iou_loss iou_thresh label_smooth_eps");
+	    "[yolo] max max_delta jitter ignore_thresh iou_loss iou_thresh");
 	ok(moves("", "stopbackward=1", 1, 0) == 0 && moves("", "stopbackward=1", 99999, 0) == 0 &&
 	    moves("", "stopbackward=1", 1, 1) == 1 && moves("", "stopbackward=1", 1, 2) == 1,
 	    "stopbackward=1: the layers before, for ever");
