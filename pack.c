@@ -10,8 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "yolo.h"
 
+/* Pictures seen so far by their bytes; a power of two of places, item -1: free. */
+struct seen { XXH128_hash_t *sum; int *item; size_t cap, n; };
 struct source { int shard; long record; };	/* shard -1: a file */
 struct pack {
 	const struct pack_opts *opt;
@@ -26,6 +30,7 @@ struct pack {
 	struct shard_writer *out;
 	struct pack_result *res;
 	struct err *e;
+	struct seen seen;
 	/* the window of jobs: item i stands in slot i % slots */
 	struct pack_job *slot;
 	int slots, next, written, quit;
@@ -101,6 +106,74 @@ worker(void *arg)
 	return NULL;
 }
 
+static size_t
+seen_place(const struct seen *s, XXH128_hash_t h)
+{
+	size_t i = h.low64 & (s->cap - 1);
+
+	while (s->item[i] >= 0 && !XXH128_isEqual(s->sum[i], h))
+		i = (i + 1) & (s->cap - 1);
+	return i;
+}
+
+/* The item that had the same bytes, -1: none, and this one is remembered. */
+static int
+seen_before(struct seen *s, const void *bytes, size_t n, int item)
+{
+	XXH128_hash_t h = XXH3_128bits(bytes, n);
+	struct seen old = *s;
+	size_t at;
+
+	if (2 * s->n >= s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 1024;
+		s->sum = (XXH128_hash_t *)xmalloc(s->cap * sizeof *s->sum);
+		s->item = (int *)xmalloc(s->cap * sizeof *s->item);
+		memset(s->item, -1, s->cap * sizeof *s->item);
+		for (size_t i = 0; i < old.cap; i++)
+			if (old.item[i] >= 0) {
+				at = seen_place(s, old.sum[i]);
+				s->sum[at] = old.sum[i];
+				s->item[at] = old.item[i];
+			}
+		free(old.sum);
+		free(old.item);
+	}
+	at = seen_place(s, h);
+	if (s->item[at] >= 0)
+		return s->item[at];
+	s->sum[at] = h;
+	s->item[at] = item;
+	s->n++;
+	return -1;
+}
+
+static int
+same_labels(const struct item *a, const struct item *b)
+{
+	int same = a->nbox == b->nbox;
+
+	for (int i = 0; i < a->nbox && same; i++)
+		same = a->box[i].cls == b->box[i].cls && a->box[i].x == b->box[i].x &&
+		    a->box[i].y == b->box[i].y && a->box[i].w == b->box[i].w &&
+		    a->box[i].h == b->box[i].h;
+	return same;
+}
+
+/* A picture that is there twice is packed twice, as the input says, and told. */
+static void
+tell_twin(struct pack *p, const struct pack_job *j, int i)
+{
+	const struct item *it = &p->d.item[i], *twin;
+	int k = seen_before(&p->seen, j->rec.bytes, j->rec.nbytes, i);
+
+	if (k < 0)
+		return;
+	twin = &p->d.item[k];
+	label_say(&p->l, SAY_NOTE, "%s: the same picture as %s%s", it->path ? it->path : it->name,
+	    twin->path ? twin->path : twin->name, same_labels(it, twin) ? "" :
+	    ", with other labels");
+}
+
 /* What became of one picture: into the shard, or into the report. */
 static int
 settle(struct pack *p, struct pack_job *j)
@@ -143,6 +216,8 @@ write_items(struct pack *p)
 		while (!j->done)
 			pthread_cond_wait(&p->ready, &p->lock);
 		pthread_mutex_unlock(&p->lock);
+		if (!j->bad && !*p->opt->stop)
+			tell_twin(p, j, i);
 		r = *p->opt->stop ? err_set(p->e, "interrupted") : settle(p, j);
 		pthread_mutex_lock(&p->lock);
 		j->done = 0;
@@ -383,6 +458,8 @@ pack_run(const struct pack_opts *o, struct pack_result *res, struct err *e)
 	res->notes = p.d.notes;
 	res->bad = p.d.bad;
 	res->classes = p.d.nclass;
+	free(p.seen.sum);
+	free(p.seen.item);
 	free(p.shard);
 	free(p.src);
 	free(p.stream_class);

@@ -1,7 +1,7 @@
 /* traindata.c -- the pictures of a run: its train.shard and val.shard.
  *
- * What is not a shard is packed once into the run's folder by yolo-prep; a shard elsewhere is linked
- * there, so that -R finds it. */
+ * What is not a shard is packed once into the run's folder by yolo-prep; a shard elsewhere is
+ * linked there, so that -R finds it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -334,7 +334,7 @@ train_prepare(struct train_cmd *c, struct err *e)
 	if (numbers(c, e))
 		return -1;
 	c->usage = 0;
-	if (c->arg['w'] && !c->resume && access(c->arg['w'], R_OK))	/* before hours of packing */
+	if (c->arg['w'] && !c->resume && access(c->arg['w'], R_OK)) /* before hours of packing */
 		return err_set(e, "%s: %s", c->arg['w'], strerror(errno));
 	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) ||
 	    open_cfg(c, e) || train_data(c, e) || check_classes(c, e) || train_weigh(c, e))

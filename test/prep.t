@@ -106,6 +106,19 @@ status 0 "$prep" -q -s 200 -Q 80 -o "$t/small.shard" bccd &&
 	200x150 ]
 ok "-s recodes to fit" $?
 
+mkdir "$t/twice"
+cp nuclei/images/val/*.png "$t/twice"
+one=$(ls "$t/twice" | head -n 1)
+two=$(ls "$t/twice" | sed -n 2p)
+cp "$t/twice/$one" "$t/twice/y.png"
+cp "$t/twice/$two" "$t/twice/z.png"
+echo '0 .5 .5 .2 .2' >"$t/twice/z.txt"
+status 0 "$prep" -o "$t/twice.shard" "$t/twice" &&
+    [ "$(grep -c "the same picture" "$t/err")" = 2 ] &&
+    grep -q "twice/y.png: the same picture as .*/$one\$" "$t/err" &&
+    grep -q "twice/z.png: the same picture as .*/$two, with other labels\$" "$t/err"
+ok "a picture that is there twice is noted, and whether its labels differ" $?
+
 status 2 "$prep" bccd; ok "no output: usage" $?
 status 2 "$prep" -s 0 -o x y; ok "a bad side: usage" $?
 status 0 "$prep" -h && [ -s "$t/out" ]; ok "-h" $?

@@ -56,7 +56,7 @@ my @table = (			# module, its files, the modules it may call
 my %library = (			# who may call it
 	dnnl => 'cpu', tj => 'jpeg', stbi => 'stb image resize draw',
 	yajl => 'cocoparse safetensors', XML => 'labelvoc', yaml => 'labelyaml',
-	XXH => 'shard shardcodec shardstream shardwrite', cuda => 'cuda sync_nccl',
+	XXH => 'pack shard shardcodec shardstream shardwrite', cuda => 'cuda sync_nccl',
 	cublas => 'cuda', nccl => 'sync_nccl', MPI => 'sync_mpi',
 );
 my ($n, %module, %may, %def, %use, %undef) = (0);
