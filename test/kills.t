@@ -45,7 +45,10 @@ done
 bad=0
 for i in $(seq "$kills"); do
 	killed $((took / 4)) ./yolo-prep -q -x "$t/x" "$t/new.shard"
-	[ ! -e "$t/x" ] || [ "$(find "$t/x/images" -type f | wc -l)" = 60 ] || bad=$((bad + 1))
+	[ ! -e "$t/x" ] || [ "$(find "$t/x/images" -type f | wc -l)" = 60 ] || {
+		bad=$((bad + 1))
+		echo "# after $draw ms: $(find "$t/x" | sed "s|$t/||" | tail -n 70 | tr '\n' ' ')"
+	}
 	rm -rf "$t"/x*
 done
 [ $bad = 0 ]; ok $? "yolo-prep -x killed $kills times: a whole folder or none"
