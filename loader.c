@@ -1,9 +1,8 @@
 /* loader.c -- batches of samples from a shard, made ahead by threads.
  *
- * The order is arithmetic.  Sample t is record permutation(seed, t / N)(t mod N), computed on
- * the spot; batch i takes the samples from i * B on and a rank its slice of them.  So a resumed
- * run, or one with another number of ranks, goes on with the same samples, each record comes
- * once an epoch, and nothing is padded or dropped.
+ * The order is arithmetic (order.c): batch i takes the samples from i * B on and a rank its slice of
+ * them.  So a resumed run, or one with another number of ranks, goes on with the same samples, each
+ * record comes once an epoch, and nothing is padded or dropped.
  *
  * Threads claim samples, not batches, from a ticket (step, index) and make them in place in a
  * ring of batches; the consumer waits for the batch whose turn it is.  One mutex guards ticket
@@ -50,44 +49,6 @@ struct loader {
 	pthread_mutex_t lock;
 	pthread_cond_t work, done;
 };
-
-/* ---- the order ---------------------------------------------------------------------------- */
-
-static uint64_t
-mix(uint64_t x)			/* every bit of x matters to every bit of the result */
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
-/* A Feistel network permutes the numbers of `bits` bits; what falls outside 0..n-1 is sent through
- * again until it falls inside, which keeps it a permutation.  Never fewer than six bits: small
- * networks know too few permutations. */
-long
-loader_record(uint64_t seed, long n, long t)
-{
-	uint64_t key = mix(seed + mix(0x9e3779b97f4a7c15u * (uint64_t)(t / n + 1)));
-	uint64_t x = (uint64_t)(t % n);
-	int bits = 6, low, high;
-
-	while (bits < 62 && (uint64_t)1 << bits < (uint64_t)n)
-		bits++;
-	low = bits / 2;
-	high = bits - low;
-	do {
-		uint64_t l = x >> low, r = x & (((uint64_t)1 << low) - 1);
-
-		for (int round = 0; round < 8; round += 2) {	/* the halves take turns */
-			l ^= mix(key + r * 0xd1342543de82ef95u + (uint64_t)round) &
-			     (((uint64_t)1 << high) - 1);
-			r ^= mix(key + l * 0xd1342543de82ef95u + (uint64_t)round + 1) &
-			    (((uint64_t)1 << low) - 1);
-		}
-		x = l << low | r;
-	} while (x >= (uint64_t)n);
-	return (long)x;
-}
 
 /* ---- the ring's memory -------------------------------------------------------------------- */
 

@@ -26,7 +26,7 @@ my @table = (			# module, its files, the modules it may call
 	['shard', 'shard shardcodec shardstream shardwrite', ''],
 	['pack', 'pack packjob unpack', 'labels shard image'],
 	['augment', 'augment warp', 'image box'],
-	['loader', 'loader album', 'shard augment image'],
+	['loader', 'loader album order', 'shard augment image'],
 	['imageids', 'imageids', ''],
 	['evalset', 'evalclass evalname evalnum evalother evalread evalscan evalset evalshape evalside ' .
 	    'evaltext ' .
