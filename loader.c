@@ -1,8 +1,8 @@
 /* loader.c -- batches of samples from a shard, made ahead by threads.
  *
- * The order is arithmetic (order.c): batch i takes the samples from i * B on and a rank its slice of
- * them.  So a resumed run, or one with another number of ranks, goes on with the same samples, each
- * record comes once an epoch, and nothing is padded or dropped.
+ * The order is arithmetic (order.c): batch i takes the samples from i * B on and a rank its slice
+ * of them.  So a resumed run, or one with another number of ranks, goes on with the same samples,
+ * each record comes once an epoch, and nothing is padded or dropped.
  *
  * Threads claim samples, not batches, from a ticket (step, index) and make them in place in a
  * ring of batches; the consumer waits for the batch whose turn it is.  One mutex guards ticket

@@ -603,7 +603,7 @@ int album_get(struct album *, long record, struct image *);
 int album_put(struct album *, long record, struct image *);
 void album_done(struct album *, long record);
 
-/* ---- loader.c ----------------------------------------------------------------------------- */
+/* ---- loader.c, order.c, album.c ----------------------------------------------------------- */
 
 struct loader_opts {
 	uint64_t seed;
@@ -645,8 +645,8 @@ struct batch *loader_next(struct loader *, struct err *);
 void loader_free(struct loader *, struct batch *);	/* give the slot back */
 void loader_close(struct loader *);	/* at any moment */
 /* The one block that its ring takes and, with mosaic, what of this shard's pictures is kept
- * decoded, LOADER_KEEP bytes at most.  Each thread's file and decoded pictures, and labels beyond LOADER_TRUTH a picture, come on
- * top. */
+ * decoded, LOADER_KEEP bytes at most.  Each thread's file and decoded pictures, and labels beyond
+ * LOADER_TRUTH a picture, come on top. */
 #define LOADER_TRUTH 64
 #define LOADER_KEEP ((size_t)256 << 20)
 size_t loader_bytes(const struct loader_opts *, struct shard *);
@@ -1172,7 +1172,8 @@ int scan_open(struct scan *, const char *path, struct err *);	/* "-": stdin */
 void scan_memory(struct scan *, const char *name, const void *bytes, size_t n);
 void scan_close(struct scan *);
 int scan_more(struct scan *);		/* more bytes behind; 0 at the end.  Moves the window */
-int scan_no_text(struct scan *, int bytes);	/* -1: compressed, a picture, UTF-16, bytes; says which */
+/* -1: compressed, a picture, UTF-16, bytes; says which */
+int scan_no_text(struct scan *, int bytes);
 int scan_fail(struct scan *, const char *at, const char *fmt, ...) PRINTF(3, 4);	/* -1 */
 int scan_error(struct scan *, struct err *);		/* the last failure as file:line: why */
 int scan_again(struct scan *);

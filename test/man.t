@@ -17,8 +17,11 @@ for p in yolo-*.c; do
 	"./$p" -h >/dev/null 2>&1; ok $? "$p -h"
 	"./$p" -V | grep -q "^$p "; ok $? "$p -V"
 	bad=
-	case $p in yolo-bench) keys=$(for c in step eval; do ./yolo-bench $c -O help | sed 1d | cut -f 1; done);;
-	*) keys=$("./$p" -O help | sed 1d | cut -f 1);; esac
+	case $p in
+	yolo-bench)
+		keys=$(for c in step eval; do ./yolo-bench $c -O help | sed 1d | cut -f 1; done);;
+	*) keys=$("./$p" -O help | sed 1d | cut -f 1);;
+	esac
 	for k in $keys; do grep -q "^\.\(It \)\?Cm .*\b$k\b" "man/$p.1" || bad="$bad $k"; done
 	[ -z "$bad" ]; ok $? "$p: every setting is in its page$bad"
 	bad=

@@ -28,9 +28,8 @@ my @table = (			# module, its files, the modules it may call
 	['augment', 'augment warp', 'image box'],
 	['loader', 'loader album order', 'shard augment image'],
 	['imageids', 'imageids', ''],
-	['evalset', 'evalclass evalname evalnum evalother evalread evalscan evalset evalshape evalside ' .
-	    'evaltext ' .
-	    'evaltruth', 'eval labels shard'],
+	['evalset', 'evalclass evalname evalnum evalother evalread evalscan evalset evalshape ' .
+	    'evalside evaltext evaltruth', 'eval labels shard'],
 	['report', 'report', ''],
 	['evalreport', 'evalreport evalfigure', 'eval evalset report'],
 	# The one place that knows every device's kernels; all others have a struct dev.

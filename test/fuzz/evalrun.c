@@ -1,4 +1,5 @@
-/* evalrun.c -- fuzz yolo-eval as a whole, through files: folders of txt files, VOC's files, any kind.
+/* evalrun.c -- fuzz yolo-eval as a whole, through files: folders of txt files, VOC's files, any
+ * kind.
  *
  * The first byte chooses kinds and options, what follows up to a NUL is the truth, the rest the
  * detections.  What both accept is scored by every rule, analysed, compared with itself and
@@ -53,7 +54,8 @@ use(struct eval_run *r, const struct eval_truth *t)
 	static FILE *null;
 	struct eval_analysis a;
 	struct eval_row row[EVAL_ROWS];
-	struct eval_report page = { "t", "d", "b", t, r->ev, r->errors, &a, NULL, NULL, 0, 0, 3, .95 };
+	struct eval_report page = { "t", "d", "b", t, r->ev, r->errors, &a, NULL, NULL, 0, 0, 3,
+	    .95 };
 
 	if (!null && !(null = fopen("/dev/null", "w")))
 		abort();
