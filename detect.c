@@ -7,7 +7,8 @@
  *
  * The same picture gives the same bits in any batch.  A CPU's matrix product rounds a row by its
  * place among the rows, so there each picture is computed alone; a GPU's kernel is chosen by the
- * number of rows, so there a short batch is computed as a full one.
+ * number of rows, so there a short batch is computed as a full one.  With rect, pictures of a batch
+ * differ in size: those of one size are computed together.
  *
  * Formulas: a yolo head's centre is (col + k*s(x) - (k-1)/2) cells, its size anchor*exp(w), or with
  * new_coords anchor*4*w^2 on values that the convolution has sent through the logistic already.  A
@@ -30,6 +31,9 @@ struct cands {			/* of one picture */
 };
 struct decoder {
 	float *raw[MAX_HEADS];
+	size_t each[MAX_HEADS];		/* floats of a picture in raw, at most */
+	float *stage;			/* inputs of one size side by side */
+	int *at;			/* pictures of one size */
 	struct cands *pic;		/* opt.batch of them */
 };
 
@@ -227,10 +231,9 @@ detect_one(struct detector *t, const struct picture *p, int i)
 		return 0;
 	for (int k = 0; k < t->net->nhead; k++) {
 		struct head h = head_of(t, k);
-		size_t each = (size_t)h.l->h * (size_t)h.l->w * (size_t)h.stride;
+		const float *raw = t->dec->raw[k] + t->dec->each[k] * (size_t)i;
 
-		if (decode_head(&h, t->dec->raw[k] + each * (size_t)i, t->opt.nms.score_thresh,
-		    c)) {
+		if (decode_head(&h, raw, t->opt.nms.score_thresh, c)) {
 			c->nan = k;
 			return 0;
 		}
@@ -242,39 +245,80 @@ detect_one(struct detector *t, const struct picture *p, int i)
 	return left;
 }
 
+/* The inputs of m pictures in a row: where they stand, or a copy. */
+static const float *
+inputs_of(struct detector *t, const struct pictures *in, const int *at, int m)
+{
+	size_t all = 3 * (size_t)t->w * (size_t)t->h;
+	const struct layer *l0 = &t->cfg->l[0];
+	size_t x = 3 * (size_t)l0->in_w * (size_t)l0->in_h;
+
+	if (t->net->opt.batch == 1 || (x == all && !at[0] && at[m - 1] == m - 1))
+		return in->x + (size_t)at[0] * all;
+	for (int j = 0; j < m; j++)
+		memcpy(t->dec->stage + (size_t)j * x, in->x + (size_t)at[j] * all,
+		    x * sizeof *in->x);
+	return t->dec->stage;
+}
+
 static void
-forward(struct detector *t, const struct pictures *in)
+forward(struct detector *t, const struct pictures *in, const int *at, int n)
 {
 	struct dev *d = t->net->dev;
-	const struct layer *l0 = &t->cfg->l[0];
 	int step = t->net->opt.batch;
-	size_t x = (size_t)l0->in_w * (size_t)l0->in_h * (size_t)l0->in_c;
 
-	for (int i = 0; i < in->n; i += step) {
-		int n = in->n - i < step ? in->n - i : step;
+	for (int i = 0; i < n; i += step) {
+		int m = n - i < step ? n - i : step;
 
-		if (step == 1 && in->pic[i].why)
+		if (step == 1 && in->pic[at[i]].why)
 			continue;
-		net_forward(t->net, in->x + (size_t)i * x, step, step, 0);
+		net_forward(t->net, inputs_of(t, in, at + i, m), step, step, 0);
 		for (int k = 0; k < t->net->nhead; k++) {
 			int conv = t->net->head[k] - 1;
 			size_t each = net_floats(t->net, conv) / (size_t)step;
+			const float *out = net_out(t->net, conv);
 
-			d->ops->get(d, t->dec->raw[k] + each * (size_t)i, net_out(t->net, conv),
-			    each * (size_t)n * sizeof(float));
+			for (int j = 0; j < m; j++)
+				d->ops->get(d, t->dec->raw[k] + t->dec->each[k] * (size_t)at[i + j],
+				    out + each * (size_t)j, each * sizeof *out);
 		}
 	}
+}
+
+/* The pictures that have the size of picture i, and come first with it there; 0: it is not. */
+static int
+of_size(const struct detector *t, const struct pictures *in, int i, int *at)
+{
+	int n = 0;
+
+	for (int j = 0; j < in->n; j++) {
+		const struct picture *p = &in->pic[i], *q = &in->pic[j];
+
+		if (t->opt.rect && (q->net_w != p->net_w || q->net_h != p->net_h))
+			continue;
+		if (!n && j < i)
+			return 0;
+		at[n++] = j;
+	}
+	return n;
 }
 
 int
 detector_run(struct detector *t, const struct pictures *in, struct detections *out, struct err *e)
 {
 	struct dev *d = t->net->dev;
+	int *at = t->dec->at;
 
-	forward(t, in);
+	for (int i = 0, n; i < in->n; i++) {
+		if (!(n = of_size(t, in, i, at)))
+			continue;
+		if (t->opt.rect && net_resize(t->net, in->pic[i].net_w, in->pic[i].net_h, e))
+			return -1;
+		forward(t, in, at, n);
 #pragma omp parallel for schedule(dynamic) num_threads(d->threads)
-	for (int i = 0; i < in->n; i++)
-		out[i].n = detect_one(t, &in->pic[i], i);
+		for (int j = 0; j < n; j++)
+			out[at[j]].n = detect_one(t, &in->pic[at[j]], at[j]);
+	}
 	for (int i = 0; i < in->n; i++) {
 		out[i].det = t->dec->pic[i].det;
 		if (t->dec->pic[i].nan >= 0)
@@ -328,11 +372,19 @@ detector_open(struct dev *d, const struct cfg *c, const struct detect_opts *o, s
 	t->classes = t->cfg->l[head[0]].u.yolo.classes;
 	t->dec = (struct decoder *)xcalloc(1, sizeof *t->dec);
 	t->dec->pic = (struct cands *)xcalloc((size_t)o->batch, sizeof *t->dec->pic);
+	t->dec->at = (int *)xcalloc((size_t)o->batch, sizeof *t->dec->at);
+	t->w = t->cfg->l[0].in_w;
+	t->h = t->cfg->l[0].in_h;
+	t->stride = cfg_stride(t->cfg);
+	if (no.batch > 1)
+		t->dec->stage = (float *)xcalloc(3 * (size_t)no.batch * (size_t)t->w,
+		    (size_t)t->h * sizeof(float));
 	for (int k = 0; k < n; k++) {
 		const struct layer *l = &t->cfg->l[head[k]];
 
-		t->dec->raw[k] = (float *)xcalloc((size_t)o->batch * (size_t)l->h * (size_t)l->w,
-		    (size_t)l->c * sizeof(float));
+		t->dec->each[k] = (size_t)l->h * (size_t)l->w * (size_t)l->c;
+		t->dec->raw[k] = (float *)xcalloc((size_t)o->batch * t->dec->each[k],
+		    sizeof(float));
 	}
 	return t;
 }
@@ -350,8 +402,11 @@ detector_close(struct detector *t)
 	}
 	for (int k = 0; t->dec && k < MAX_HEADS; k++)
 		free(t->dec->raw[k]);
-	if (t->dec)
+	if (t->dec) {
 		free(t->dec->pic);
+		free(t->dec->stage);
+		free(t->dec->at);
+	}
 	free(t->dec);
 	net_close(t->net);
 	cfg_close(t->cfg);
@@ -373,8 +428,9 @@ detector_put(struct detector *t, const struct weights *w)
 struct input_opts
 detector_inputs(const struct detector *t, int threads)
 {
-	struct input_opts o = { .batch = t->opt.batch, .threads = threads, .w = t->cfg->l[0].in_w,
-		.h = t->cfg->l[0].in_h, .stretch = t->opt.stretch, .resize = t->opt.resize };
+	struct input_opts o = { .batch = t->opt.batch, .threads = threads, .w = t->w, .h = t->h,
+		.stretch = t->opt.stretch, .rect = t->opt.rect ? t->stride : 0,
+		.resize = t->opt.resize };
 
 	return o;
 }

@@ -95,9 +95,10 @@ load(const struct inputs *in, const struct where *w, struct picture *p, float *x
 		p->orientation = 0;
 	p->w = px.w;
 	p->h = px.h;
-	p->fit = o->stretch ? fit_stretch(px.w, px.h, o->w, o->h) :
+	p->fit = o->stretch ? fit_stretch(px.w, px.h, o->w, o->h) : o->rect ?
+	    fit_rect(px.w, px.h, o->w, o->h, o->rect, &p->net_w, &p->net_h) :
 	    fit_letterbox(px.w, px.h, o->w, o->h);
-	image_to_net(&px, p->fit, o->resize, o->w, o->h, x);
+	image_to_net(&px, p->fit, o->resize, p->net_w, p->net_h, x);
 	if (o->keep)
 		p->px = px;
 	else
@@ -115,6 +116,8 @@ make(struct inputs *in, struct where *w, struct tray *s, int i, unsigned char **
 
 	memset(p, 0, sizeof *p);
 	p->id = -1;
+	p->net_w = in->opt.w;
+	p->net_h = in->opt.h;
 	p->name = w->name;
 	p->why = w->why;
 	if (!p->why && load(in, w, p, x, buf, cap, &e)) {

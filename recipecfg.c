@@ -58,7 +58,7 @@ layer_at(const struct cfg *c, int no)
 /* A head in our ciou form: its convolution ends in the logistic, and the [yolo] layer decodes
  * (2s - 0.5, 4 s^2): darknet's new_coords with scale_x_y 2. */
 char *
-recipe_cfg_text(const struct cfg *c, enum loss_kind kind)
+recipe_cfg_text(const struct cfg *c, enum loss_kind kind, int w, int h)
 {
 	size_t n = 0;
 	char *out = NULL;
@@ -76,6 +76,9 @@ recipe_cfg_text(const struct cfg *c, enum loss_kind kind)
 		if (kind == LOSS_CIOU && ((yolo && (sets(p, len, "new_coords") ||
 		    sets(p, len, "scale_x_y"))) || (before && sets(p, len, "activation"))))
 			len = 0;		/* said anew below the section's name */
+		else if (i < 0 && w && (sets(p, len, "width") || sets(p, len, "height")))
+			fprintf(f, "%s=%d\n", sets(p, len, "width") ? "width" : "height",
+			    sets(p, len, "width") ? w : h);
 		else
 			fprintf(f, "%.*s\n", (int)len, p);
 		if (kind == LOSS_CIOU && yolo && c->l[i].line == no)

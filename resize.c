@@ -184,6 +184,24 @@ fit_letterbox(int pic_w, int pic_h, int net_w, int net_h)
 	return f;
 }
 
+static int
+whole(int side, int unit)
+{
+	return (side + unit - 1) / unit * unit;
+}
+
+struct fit
+fit_rect(int pic_w, int pic_h, int net_w, int net_h, int unit, int *w, int *h)
+{
+	struct fit f = fit_letterbox(pic_w, pic_h, net_w, net_h);
+
+	*w = whole(f.nw, unit);
+	*h = whole(f.nh, unit);
+	f.dx = (*w - f.nw) / 2;
+	f.dy = (*h - f.nh) / 2;
+	return f;
+}
+
 struct fit
 fit_stretch(int pic_w, int pic_h, int net_w, int net_h)
 {

@@ -312,7 +312,7 @@ run_files(struct train_run *r, struct err *e)
 	path = path_join(c->dir, "val.shard");
 	if (c->val)
 		r->val = validator_open(r->dev, c->cfg, c->val, path, run_per_rank(c), (int)c->jobs,
-		    c->recipe.train.loss.kind, e);
+		    c->recipe.train.loss.kind, (int)settings_int(&c->set, "rect"), e);
 	free(path);
 	if (c->val && !r->val)
 		return -1;

@@ -128,10 +128,12 @@ same_cfg(struct train_cmd *c, struct err *e)
 {
 	char *path = path_stock(c->arg['c']), *text;
 	struct cfg *given = cfg_read(path, e);
-	int bad = !given;
+	int bad = !given, w = 0, h = 0;
 
 	if (given) {
-		text = recipe_cfg_text(given, c->recipe.train.loss.kind);
+		if (c->arg['s'])
+			num_side(c->arg['s'], &w, &h);
+		text = recipe_cfg_text(given, c->recipe.train.loss.kind, w, h);
 		if (strcmp(text, c->from.cfg))
 			bad = err_set(e, "-c %s: the run was started with another: %s/run.cfg",
 			    c->arg['c'], c->dir);
@@ -158,8 +160,10 @@ open_cfg(struct train_cmd *c, struct err *e)
 	    c->arg['b'] ? atoi(c->arg['b']) : 0, c->arg['e'] ? atof(c->arg['e']) : 0, &c->set, e);
 	if (!r && c->resume && c->arg['c'])
 		r = same_cfg(c, e);
+	if (c->arg['s'])
+		num_side(c->arg['s'], &w, &h);
 	if (!r) {
-		text = recipe_cfg_text(raw, c->recipe.train.loss.kind);
+		text = recipe_cfg_text(raw, c->recipe.train.loss.kind, w, h);
 		c->cfg = cfg_parse(raw->path, text, strlen(text), e);
 		free(text);
 		r = c->cfg ? 0 : -1;
@@ -168,10 +172,6 @@ open_cfg(struct train_cmd *c, struct err *e)
 		cfg_take_lines(c->cfg, raw);
 		c->recipe.net.step = c->cfg->net.step;
 		c->recipe.net.scale = c->cfg->net.scale;
-	}
-	if (!r && c->arg['s']) {
-		num_side(c->arg['s'], &w, &h);
-		r = cfg_resize(c->cfg, w, h, e);
 	}
 	if (!r) {
 		c->recipe.net.w = c->cfg->net.w;

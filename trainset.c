@@ -78,6 +78,8 @@ const struct setting train_settings[] = {
 	    "policy)" },
 	{ "power", NULL, "0..100", "exponent of the warm-up and of policy poly (the cfg's power)" },
 	{ "prior", NULL, "0|1", "start the heads at the odds of finding nothing (1 with ciou)" },
+	{ "rect", "0", "0|1",
+	    "validation: pictures padded to whole strides only, as yolo-detect's rect does" },
 	{ "resize", "stb", "stb|bilinear|darknet", "how pictures are resized" },
 	{ "rule", NULL, "sgd|adam|adamw", "optimiser (the cfg's adam, with ciou as adamw; else "
 	    "sgd)" },

@@ -41,7 +41,7 @@ map_classes(struct validator *v)
 
 struct validator *
 validator_open(struct dev *d, const struct cfg *c, struct shard *s, const char *path, int batch,
-    int threads, enum loss_kind loss, struct err *e)
+    int threads, enum loss_kind loss, int rect, struct err *e)
 {
 	struct validator *v = (struct validator *)xcalloc(1, sizeof *v);
 	struct detect_opts o;
@@ -50,6 +50,7 @@ validator_open(struct dev *d, const struct cfg *c, struct shard *s, const char *
 	detect_eval(&o);
 	o.batch = batch < DETECT_BATCH ? batch : DETECT_BATCH;
 	o.softmax = detect_softmax(loss);
+	o.rect = rect;
 	o.w = c->net.w;
 	o.h = c->net.h;
 	v->shard = s;

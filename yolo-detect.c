@@ -34,6 +34,8 @@ static const struct setting table[] = {
 	{ "exact", "0", "0|1", "plain kernels only" },
 	{ "ids", NULL, "text", "truth whose image and category ids -f coco writes" },
 	{ "max_det", NULL, "int 0..1000000000", "most detections of a picture, 0 all (by -k)" },
+	{ "rect", "0", "0|1",
+	    "pad pictures to whole strides only, not to the network's size: less to compute" },
 	{ "resize", NULL, "stb|bilinear|darknet",
 	    "how to resize pictures (.weights darknet, else stb)" },
 	{ "softmax", NULL, "0|1",
@@ -209,6 +211,9 @@ options(const struct job *j, const struct cmd *c, struct detect_opts *o)
 	o->h = c->h;
 	o->clip = (int)settings_int(s, "clip");
 	o->stretch = (int)settings_int(s, "stretch");
+	o->rect = (int)settings_int(s, "rect");
+	if (o->stretch && o->rect)
+		die(2, "-O rect=1 is about letterboxes: not with -O stretch=1");
 	o->softmax = settings_given(s, "softmax") ? (int)settings_int(s, "softmax") : j->softmax;
 	if (!resize)
 		resize = j->darknet ? "darknet" : "stb";

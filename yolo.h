@@ -268,6 +268,8 @@ void image_resize(const struct image *src, struct image *dst, enum resize_kind);
 struct fit { double sx, sy, dx, dy; int nw, nh; };
 struct fit fit_letterbox(int pic_w, int pic_h, int net_w, int net_h);	/* darknet's integers */
 struct fit fit_stretch(int pic_w, int pic_h, int net_w, int net_h);
+/* The letterbox without whole rows or columns of unit pixels of border: an input of *w x *h. */
+struct fit fit_rect(int pic_w, int pic_h, int net_w, int net_h, int unit, int *w, int *h);
 /* The picture as network input, float 0..1 NHWC of one image: out[net_h][net_w][3].  Grey border:
  * 0.5 for RESIZE_DARKNET (computed in float, corner-aligned), else 114/255 (8-bit resize). */
 void image_to_net(const struct image *, struct fit, enum resize_kind, int net_w, int net_h,
@@ -1669,6 +1671,7 @@ struct picture {
 	int64_t id;			/* COCO image id where a shard has one, else -1 */
 	int w, h, orientation;		/* stored pixels; EXIF orientation, 1 upright, 0 unknown */
 	struct fit fit;			/* how it lies in the network input */
+	int net_w, net_h;		/* size of that input: with rect its own */
 	struct image px;		/* px NULL unless input_opts.keep */
 	char *why;	/* not NULL: could not be read, and why; its input is zero */
 	char *note;			/* not NULL: read, but there is a remark */
@@ -1679,12 +1682,15 @@ struct picture {
 struct pictures {		/* a batch */
 	int n;
 	struct picture *pic;
-	float *x;			/* [n][h][w][3], 0..1; as long as input_opts.batch */
+	/* [n][h][w][3], 0..1; as long as input_opts.batch.  With rect a picture's input begins at
+	 * the same place, and is shorter. */
+	float *x;
 };
 struct input_opts {
 	int batch, threads;
 	int w, h;			/* network input */
 	int stretch;			/* instead of a letterbox */
+	int rect;			/* the net's stride: letterboxes without needless border */
 	int keep;			/* keep the decoded pictures */
 	enum resize_kind resize;
 };
@@ -1706,6 +1712,7 @@ struct detect_opts {
 	int w, h;			/* network input, 0: the cfg's */
 	struct nms nms;			/* method and thresholds; works on network pixels */
 	int stretch, clip;
+	int rect;			/* letterboxes without needless border */
 	int softmax;			/* classes by softmax: ultralytics-2019 and -multi */
 	enum resize_kind resize;
 };
@@ -1718,7 +1725,7 @@ struct detector {
 	struct cfg *cfg;		/* its own copy, at the size asked for */
 	struct net *net;		/* inference: weights by detector_put or net_fold */
 	struct detect_opts opt;
-	int classes;
+	int classes, w, h, stride;	/* w h: the largest input */
 	struct decoder *dec;		/* buffers of detect.c */
 };
 struct detections { int n; const struct det *det; };	/* best first; x y w h in the picture */
@@ -1863,8 +1870,9 @@ char *cfg_unused(const struct cfg *, const struct cfg_use *);
 void recipe_tell(const struct recipe *, const struct cfg *);
 /* Biases of the heads at the odds of finding nothing: few cells hold an object. */
 void recipe_prior(const struct cfg *, const struct params *, struct weights *);
-/* The cfg as text that a plain detector decodes rightly: our ciou loss means new_coords. */
-char *recipe_cfg_text(const struct cfg *, enum loss_kind);
+/* The cfg as text that a plain detector decodes rightly: our ciou loss means new_coords; and its
+ * size, unless w is 0. */
+char *recipe_cfg_text(const struct cfg *, enum loss_kind, int w, int h);
 
 /* ---- checkpoint.c ------------------------------------------------------------------------- */
 
@@ -1902,8 +1910,9 @@ enum { VAL_COLS = 16 };		/* COCO's twelve, P R F1 thr */
 struct val_result { double col[VAL_COLS]; };
 extern const char *const val_name[VAL_COLS];	/* AP AP50 ... thr */
 struct validator;
+/* path: the shard's; rect: as in detect_opts. */
 struct validator *validator_open(struct dev *, const struct cfg *, struct shard *,
-    const char *path, int batch, int threads, enum loss_kind, struct err *); /* path: the shard's */
+    const char *path, int batch, int threads, enum loss_kind, int rect, struct err *);
 void validator_close(struct validator *);
 /* Detect on the whole shard with these parameters (device memory) and score.  The values pass
  * through the text that yolo-detect prints, so the result is that of the pipe to the last digit. */
