@@ -19,10 +19,11 @@ balance(int stride)		/* small objects, many cells: more weight (yolov5) */
 	return stride <= 8 ? 4 : stride <= 16 ? 1 : .4;
 }
 
+/* Is head a's list the beginning of b's?  (A shipped cfg has num=16 and, for the last head, 20.) */
 static int
-same_anchors(const struct def_yolo *a, const struct def_yolo *b)
+begins(const struct def_yolo *a, const struct def_yolo *b)
 {
-	return a->num == b->num && a->classes == b->classes &&
+	return a->num <= b->num && a->classes == b->classes &&
 	    !memcmp(a->anchor, b->anchor, 2 * (size_t)a->num * sizeof *a->anchor);
 }
 
@@ -30,25 +31,30 @@ int
 trainer_heads(struct loss *s, const struct cfg *c, struct err *e)
 {
 	int head[MAX_HEADS], n = cfg_heads(c, head, MAX_HEADS);
-	const struct def_yolo *first;
+	const struct def_yolo *all;
+	int most = 0;
 
 	if (n < 1)
 		return err_set(e, "%s: no [yolo] or [region] layer: nothing to train", c->path);
-	first = &c->l[head[0]].u.yolo;
+	for (int i = 1; i < n; i++)
+		if (c->l[head[i]].u.yolo.num > c->l[head[most]].u.yolo.num)
+			most = i;
+	all = &c->l[head[most]].u.yolo;
 	s->nhead = n;
-	s->classes = first->classes;
-	s->nanchor = first->num;
-	s->anchor = first->anchor;
+	s->classes = all->classes;
+	s->nanchor = all->num;
+	s->anchor = all->anchor;
 	s->in_w = c->l[0].in_w;
 	s->in_h = c->l[0].in_h;
 	for (int i = 0; i < n; i++) {
 		const struct layer *l = &c->l[head[i]];
 		const struct def_yolo *d = &l->u.yolo;
 
-		if (!same_anchors(first, d))
+		if (!begins(d, all))
 			return err_set(e,
 			    "%s:%d: anchors and classes differ from those of line %d; training "
-			    "wants one list for all heads", c->path, l->line, c->l[head[0]].line);
+			    "wants one list for all heads", c->path, l->line,
+			    c->l[head[most]].line);
 		s->head[i].w = l->w;
 		s->head[i].h = l->h;
 		s->head[i].nmask = d->nmask;

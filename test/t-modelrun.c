@@ -3,7 +3,8 @@
  * Batch 1 at the smallest side that fits, synthetic picture and truths, weights at their beginning.
  * A step must be finite, reach every kernel of the network but those that stopbackward holds, and
  * leave weights with which the folded inference network gives numbers.  Without an argument only
- * networks up to SMALL parameters, with "all" every one. */
+ * networks up to SMALL parameters; "all": every one,
+ * or those with the second argument in their name. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,8 @@ detect(const char *name, struct dev *d, const struct cfg *c, const struct batch 
 static void
 train(const char *name, struct dev *d, struct cfg *c, const char *loss)
 {
-	struct net_opts no = { .batch = 1, .train = 1, .bn_momentum = .1f };
+	/* Running statistics of the batch itself, lest the folded network overflow. */
+	struct net_opts no = { .batch = 1, .train = 1, .bn_momentum = 1 };
 	struct settings none;
 	struct recipe r;
 	struct net *net = NULL;
@@ -221,7 +223,7 @@ model(const char *name, struct dev *d, int all)
 int
 main(int argc, char **argv)
 {
-	struct dev_opts o = { .threads = argc > 2 ? atoi(argv[2]) : 1 };
+	struct dev_opts o = { .threads = 1 };
 	struct err e;
 	struct dev *d = dev_open("cpu", &o, &e);
 
@@ -230,7 +232,8 @@ main(int argc, char **argv)
 		return 1;
 	}
 	for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-		model(models[i], d, argc > 1 && !strcmp(argv[1], "all"));
+		if (argc < 3 || strstr(models[i], argv[2]))
+			model(models[i], d, argc > 1 && !strcmp(argv[1], "all"));
 	dev_close(d);
 	printf("1..%d\n", count);
 	return failed != 0;
