@@ -59,12 +59,16 @@ neutral(const char *value, const char *of)
 static int
 is_unused(const char *section, const struct cfg_key *k, const struct cfg_use *u)
 {
-	int net = !strcmp(section, "net");
+	int net = !strcmp(section, "net"), scale = !strcmp(k->name, "scale_x_y");
 
 	if (net && holds("B1 B2 eps", k->name))
 		return !u->adam;
 	if (net && !strcmp(k->name, "power") && u->burn_in > 0)
 		return 0;
+	if (!net && (scale || !strcmp(k->name, "new_coords")))	/* ciou's form is its own */
+		return u->loss != LOSS_DARKNET_IOU &&
+		    !neutral(k->value, u->loss != LOSS_CIOU ? scale ? "1" : "0" :
+		    scale ? "2" : "1");
 	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
 		if (!strcmp(section, uses[i].section) && holds(uses[i].keys, k->name))
 			return !neutral(k->value, uses[i].neutral) &&
@@ -131,7 +135,7 @@ recipe_tell(const struct recipe *r, const struct cfg *c)
 	static const char *const augs[] = { [AUG_NONE] = "none", [AUG_DARKNET] = "darknet",
 		[AUG_ULTRA2019] = "ultralytics-2019", [AUG_MOSAIC] = "mosaic" };
 	struct cfg_use u = { r->train.loss.kind, r->aug.kind, r->net.policy,
-		r->train.rule != RULE_SGD, r->net.burn_in };
+		r->train.rule != RULE_SGD && r->net.adam, r->net.burn_in };
 	char *list = cfg_unused(c, &u);
 
 	for (int i = 0; i < c->nnote; i++)

@@ -60,7 +60,7 @@ make_optimiser(struct recipe *r, const struct settings *s)
 	t->ema = pick(s, "ema", ciou ? .999 : 0);
 	t->ema_tau = settings_num(s, "ema_tau");
 	t->b1 = pick(s, "momentum", r->net.adam ? r->net.b1 : r->net.momentum);
-	t->b2 = settings_num(s, "beta2");
+	t->b2 = pick(s, "beta2", r->net.adam ? r->net.b2 : .999);
 	t->eps = r->net.adam ? r->net.eps : 1e-8;
 	t->bucket = (size_t)settings_int(s, "bucket");
 	r->bn_momentum = (float)pick(s, "bn_momentum", is_darknet(t->loss.kind) ? .01 : .1);
@@ -123,9 +123,8 @@ make_augment(struct recipe *r, const struct cfg *c, const char *name, const stru
 		a->hue = pick(s, "hue", r->net.hue);
 		a->saturation = pick(s, "saturation", r->net.saturation);
 		a->exposure = pick(s, "exposure", r->net.exposure);
-		a->flip = r->net.flip ? .5 : 0;
 	}
-	a->flip = pick(s, "flip", a->flip);
+	a->flip = pick(s, "flip", r->net.flip ? a->flip : 0);
 	a->scale = pick(s, "scale", a->scale);
 	a->translate = pick(s, "translate", a->translate);
 	a->mosaic = pick(s, "mosaic", r->net.mosaic ? a->mosaic : 0); /* -1: the cfg says nothing */

@@ -55,11 +55,26 @@ layer_at(const struct cfg *c, int no)
 	return i;
 }
 
+/* Is the head, with the convolution before it, what this loss trains?  ciou's form is its own;
+ * the others but darknet-iou know exp() and the plain logistic only. */
+static int
+is_form(const struct cfg *c, int head, enum loss_kind kind)
+{
+	const struct def_yolo *d = &c->l[head].u.yolo;
+
+	if (kind == LOSS_DARKNET_IOU || c->l[head].type != L_YOLO)
+		return 1;
+	return kind != LOSS_CIOU && !d->new_coords && d->scale_x_y == 1 && head > 0 &&
+	    c->l[head - 1].u.conv.act == ACT_LINEAR;
+}
+
 /* A head in our ciou form: its convolution ends in the logistic, and the [yolo] layer decodes
- * (2s - 0.5, 4 s^2): darknet's new_coords with scale_x_y 2. */
+ * (2s - 0.5, 4 s^2): darknet's new_coords with scale_x_y 2.  A head written so, trained by a loss
+ * that decodes it plainly, loses these keys: yolo-detect decodes as the text says. */
 char *
 recipe_cfg_text(const struct cfg *c, enum loss_kind kind, int w, int h)
 {
+	int ciou = kind == LOSS_CIOU;
 	size_t n = 0;
 	char *out = NULL;
 	FILE *f = open_memstream(&out, &n);
@@ -70,21 +85,21 @@ recipe_cfg_text(const struct cfg *c, enum loss_kind kind, int w, int h)
 	for (const char *p = c->text, *end = p + c->len; p < end;) {
 		const char *nl = (const char *)memchr(p, '\n', (size_t)(end - p));
 		size_t len = (size_t)((nl ? nl : end) - p);
-		int i = layer_at(c, ++no), yolo = i >= 0 && c->l[i].type == L_YOLO;
-		int before = i >= 0 && i + 1 < c->nl && c->l[i + 1].type == L_YOLO;
+		int i = layer_at(c, ++no), yolo = i >= 0 && !is_form(c, i, kind);
+		int before = i >= 0 && i + 1 < c->nl && !is_form(c, i + 1, kind);
 
-		if (kind == LOSS_CIOU && ((yolo && (sets(p, len, "new_coords") ||
-		    sets(p, len, "scale_x_y"))) || (before && sets(p, len, "activation"))))
+		if ((yolo && (sets(p, len, "new_coords") || sets(p, len, "scale_x_y"))) ||
+		    (before && sets(p, len, "activation")))
 			len = 0;		/* said anew below the section's name */
 		else if (i < 0 && w && (sets(p, len, "width") || sets(p, len, "height")))
 			fprintf(f, "%s=%d\n", sets(p, len, "width") ? "width" : "height",
 			    sets(p, len, "width") ? w : h);
 		else
 			fprintf(f, "%.*s\n", (int)len, p);
-		if (kind == LOSS_CIOU && yolo && c->l[i].line == no)
+		if (ciou && yolo && c->l[i].line == no)
 			fprintf(f, "new_coords=1\nscale_x_y=2.0\n");
-		if (kind == LOSS_CIOU && before && c->l[i].line == no)
-			fprintf(f, "activation=logistic\n");
+		if (before && c->l[i].line == no)
+			fprintf(f, "activation=%s\n", ciou ? "logistic" : "linear");
 		p = nl ? nl + 1 : end;
 	}
 	fclose(f);

@@ -204,6 +204,9 @@ check_classes(const struct train_cmd *c, struct err *e)
 		    "%s:%d: classes=%d, but the data has %d: set classes=%d and filters=%d in the "
 		    "convolution before", c->cfg->path, l->line, l->u.yolo.classes, have, have,
 		    (have + 5) * l->u.yolo.nmask);
+	if (have < l->u.yolo.classes && !quiet)
+		warn("%s:%d: classes=%d, but the data has %d: the others are learned as absent",
+		    c->cfg->path, l->line, l->u.yolo.classes, have);
 	return 0;
 }
 

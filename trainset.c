@@ -15,7 +15,8 @@ const struct setting train_settings[] = {
 	    "augmentation, as -A; for settings files" },
 	{ "best", "AP", "AP|AP50|AP75|APs|APm|APl|AR1|AR10|AR100|ARs|ARm|ARl|P|R|F1",
 	    "figure of the validation that says which weights are best" },
-	{ "beta2", "0.999", "0..1", "Adam: decay of the squared gradients" },
+	{ "beta2", NULL, "0..1",
+	    "Adam: decay of the squared gradients (the cfg's B2, else 0.999)" },
 	{ "bn_momentum", NULL, "0..1", "share of a batch in the running statistics (0.1; "
 	    "darknet's losses 0.01)" },
 	{ "box_gain", NULL, "0..inf",

@@ -23,7 +23,7 @@ static const char text[] =
     "[yolo]\nmask=0,1\nanchors=8,8, 14,14\nclasses=4\nnum=2\nmax=30\nmax_delta=5\njitter=.3\n"
     "ignore_thresh=.6\ntruth_thresh=1\nobjectness_smooth=0\niou_loss=ciou\niou_thresh=.2\n\n"
     "[route]\nlayers=0\n[convolutional]\nfilters=18\n[yolo]\nmask=0,1\nanchors=8,8, 14,14\n"
-    "classes=4\nnum=2\nmax=30\nlabel_smooth_eps=.1\n";
+    "classes=4\nnum=2\nmax=30\nscale_x_y=2\nlabel_smooth_eps=.1\n";
 
 static void
 unused(enum loss_kind loss, enum aug_kind aug, enum lr_policy policy, int adam, int burn_in,
@@ -72,6 +72,34 @@ moves(const char *keys0, const char *keys1, long b, int layer)
 	return yes;
 }
 
+/* The text of a run: its heads decode as the loss trained them. */
+static void
+forms(void)
+{
+	static const struct { enum loss_kind loss; int coords; float k; enum act act; } t[] = {
+		{ LOSS_CIOU, 1, 2, ACT_LOGISTIC }, { LOSS_DARKNET_IOU, 1, 2, ACT_LOGISTIC },
+		{ LOSS_DARKNET, 0, 1, ACT_LINEAR }, { LOSS_ULTRA2019, 0, 1, ACT_LINEAR },
+		{ LOSS_ARCHIVE, 0, 1, ACT_LINEAR },
+	};
+	static const char csp[] = "[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\n"
+	    "filters=18\nactivation=logistic\n[yolo]\nmask=0,1\nanchors=8,8, 14,14\nclasses=4\n"
+	    "num=2\nscale_x_y=2\nnew_coords=1\n";
+	struct err e;
+	struct cfg *c = cfg_parse("a.cfg", csp, strlen(csp), &e), *d;
+
+	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+		char *s = recipe_cfg_text(c, t[i].loss);
+
+		d = cfg_parse("run.cfg", s, strlen(s), &e);
+		ok(d && d->nnote == 0 && d->l[1].u.yolo.new_coords == t[i].coords &&
+		    d->l[1].u.yolo.scale_x_y == t[i].k && d->l[0].u.conv.act == t[i].act,
+		    loss_name(t[i].loss));
+		cfg_close(d);
+		free(s);
+	}
+	cfg_close(c);
+}
+
 int
 main(void)
 {
@@ -80,9 +108,13 @@ main(void)
 	unused(LOSS_DARKNET_IOU, AUG_MOSAIC, LR_STEPS, 0, 5,
 	    "[net] B1 hue saturation gamma sgdr_cycle; [yolo] jitter");
 	unused(LOSS_DARKNET, AUG_DARKNET, LR_SGDR, 1, 0, "[net] power steps scales mosaic gamma; "
-	    "[yolo] max_delta iou_loss iou_thresh label_smooth_eps");
+	    "[yolo] max_delta iou_loss iou_thresh scale_x_y label_smooth_eps");
 	unused(LOSS_CIOU, AUG_MOSAIC, LR_EXP, 1, 5, "[net] steps scales hue saturation sgdr_cycle; "
 	    "[yolo] max max_delta jitter ignore_thresh iou_loss iou_thresh");
+	unused(LOSS_MULTI, AUG_ULTRA2019, LR_STEPS, 1, 5, "[net] hue saturation mosaic gamma "
+	    "sgdr_cycle; [yolo] max max_delta jitter ignore_thresh iou_loss iou_thresh scale_x_y "
+	    "label_smooth_eps");
+	forms();
 	ok(moves("", "stopbackward=1", 1, 0) == 0 && moves("", "stopbackward=1", 99999, 0) == 0 &&
 	    moves("", "stopbackward=1", 1, 1) == 1 && moves("", "stopbackward=1", 1, 2) == 1,
 	    "stopbackward=1: the layers before, for ever");

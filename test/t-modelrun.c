@@ -149,17 +149,18 @@ train(const char *name, struct dev *d, struct cfg *c, const char *loss)
 	struct batch b = make_batch(c);
 	struct weights first = { 0 }, then = { 0 };
 	struct step_result s = { 0 }, s2 = { 0 };
+	struct warm w = { .lr = 1e-4, .lr_bias = 1e-4, .momentum = .9, .decay = 5e-4 };
 	struct err e = { "" };
 	int bad;
 
 	settings_open(&none, train_settings);
-	bad = recipe_make(&r, c, loss, NULL, 1, 0, &none, &e) || !(net = net_open(d, c, &no, &e)) ||
+	bad = recipe_make(&r, c, loss, NULL, 1, 0, &none, &e) || trainer_freeze(c, 0, &e) ||
+	    !(net = net_open(d, c, &no, &e)) ||
 	    !(t = trainer_open(net, NULL, &r.train, &e));
 	if (!bad) {
 		weights_init(c, &net->par, 0, &first);
 		trainer_put(t, &first);
-		bad = trainer_step(t, &b, 1e-4, 1e-4, .9, &s, &e) ||
-		    trainer_step(t, &b, 1e-4, 1e-4, .9, &s2, &e);
+		bad = trainer_step(t, &b, &w, &s, &e) || trainer_step(t, &b, &w, &s2, &e);
 	}
 	ok(!bad && s.finite && s.loss > 0 && s.gnorm > 0 && s2.finite, name, "trains a step");
 	if (!bad)
