@@ -95,7 +95,8 @@ int
 augment_picks(const struct augment *a, uint64_t seed, long t, long pick[AUG_PICTURES])
 {
 	pick[0] = t;
-	if (a->kind != AUG_MOSAIC || draw(seed, t, DRAW_MOSAIC, 0) >= a->mosaic)
+	if (a->kind != AUG_MOSAIC || (a->mosaic_last > 0 && t >= a->mosaic_last) ||
+	    draw(seed, t, DRAW_MOSAIC, 0) >= a->mosaic)
 		return 1;
 	for (int i = 1; i < AUG_PICTURES; i++) {
 		long back = 1 + (long)(draw(seed, t, DRAW_PARTNER, i) * AUG_WINDOW);

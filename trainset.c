@@ -20,7 +20,7 @@ const struct setting train_settings[] = {
 	{ "bn_momentum", NULL, "0..1", "share of a batch in the running statistics (0.1; "
 	    "darknet's losses 0.01)" },
 	{ "box_gain", NULL, "0..inf",
-	    "weight of the box term (0.05 with ciou; not in darknet's losses)" },
+	    "weight of the box term (1 with ciou; not in darknet's losses)" },
 	{ "bucket", "6250000", "int 1..inf", "floats of a gradient bucket between ranks" },
 	{ "class_counts", NULL, "text",
 	    "weight classes by the inverse of these counts, with commas; auto: those of the data; "
@@ -60,6 +60,8 @@ const struct setting train_settings[] = {
 	{ "momentum", NULL, "0..1", "momentum, Adam's beta1 (the cfg's momentum)" },
 	{ "mosaic", NULL, "0..1", "augmentation: share of four-picture mosaics (0.5 with ciou, 0 "
 	    "if the cfg says mosaic=0)" },
+	{ "mosaic_end", "1", "0..1",
+	    "share of the run that has mosaics; then pictures are as the detector will see them" },
 	{ "multiscale", NULL, "text",
 	    "input sizes over time: 0, 1 (the loss flavour's rule) or lo:hi, sides or, up to 16, "
 	    "factors of the cfg's (by the cfg's random)" },

@@ -554,6 +554,7 @@ struct augment {
 	double hsv_h, hsv_s, hsv_v; /* half ranges: hue in turns, gains of saturation and value */
 	enum resize_kind resize; /* none only; the others read the picture once, bilinearly */
 	int stretch;			/* none only */
+	long mosaic_last;		/* samples from this one on are no mosaics; 0: all may be */
 };
 void augment_defaults(struct augment *, enum aug_kind);
 #define AUG_PICTURES 4
@@ -1834,6 +1835,7 @@ struct recipe {
 	int best;			/* column of val_result that says which weights are best */
 	double epochs;			/* 0: the length is in steps */
 	double lr_final;		/* cosine: the last rate over the first */
+	double mosaic_end;		/* share of the run that has mosaics */
 	struct size_plan size;		/* filled by recipe_sizes */
 	enum run_policy policy;		/* RUN_CFG: net.policy */
 	double drop[RECIPE_DROPS]; /* policy steps: shares of the run at which the rate falls */

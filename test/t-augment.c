@@ -397,6 +397,11 @@ picks(void)
 			good &= pick[i] >= 0 && pick[i] != t && labs(pick[i] - t) <= 256;
 	}
 	ok(good && four > 4800 && four < 5200, "mosaic: half the samples, partners near by%s", "");
+	a.mosaic_last = 5000;
+	four = 0;
+	for (long t = 0; t < 10000; t++)
+		four += (augment_picks(&a, 5, t, pick) == 4) << (t < 5000 ? 0 : 16);
+	ok(four > 2300 && four < 2700, "mosaic_last: none from there on%s", "");
 	a.kind = AUG_DARKNET;
 	ok(augment_picks(&a, 5, 3, pick) == 1 && pick[0] == 3, "one picture for the others%s", "");
 }
