@@ -134,8 +134,9 @@ recipe_tell(const struct recipe *r, const struct cfg *c)
 {
 	static const char *const augs[] = { [AUG_NONE] = "none", [AUG_DARKNET] = "darknet",
 		[AUG_ULTRA2019] = "ultralytics-2019", [AUG_MOSAIC] = "mosaic" };
-	struct cfg_use u = { r->train.loss.kind, r->aug.kind, r->net.policy,
-		r->train.rule != RULE_SGD && r->net.adam, r->net.burn_in };
+	int cfgs = r->policy == RUN_CFG;	/* ultralytics' schedules have no keys */
+	struct cfg_use u = { r->train.loss.kind, r->aug.kind, cfgs ? r->net.policy : LR_CONSTANT,
+		r->train.rule != RULE_SGD && r->net.adam, cfgs ? r->net.burn_in : 0 };
 	char *list = cfg_unused(c, &u);
 
 	for (int i = 0; i < c->nnote; i++)

@@ -47,6 +47,25 @@ ok $? '-b 4 -O nominal=16 is batch 16 in 4 times as many parts'
 [ "$(sed -n 2p "$t/nominal/log.tsv" | cut -f 3)" = 16 ]
 ok $? '... and the log counts 16 pictures a step'
 
+# ---- a setting and the cfg's key are one: smoothing, focal loss, class weights
+same_as() {	# same_as LOSS KEY SETTING
+	sed "/^\\[yolo\\]/a $2" test/small.cfg >"$t/key.cfg"
+	cfg=$t/key.cfg
+	rm -rf "$t/key" "$t/set1" "$t/none"
+	train -L $1 -O steps=3 -o "$t/key" "$shard"
+	cfg=test/small.cfg
+	train -L $1 -O steps=3 -O "$3" -o "$t/set1" "$shard"
+	train -L $1 -O steps=3 -o "$t/none" "$shard"
+	! equal "$t/none/last.safetensors" "$t/set1/last.safetensors" &&
+	    equal "$t/key/last.safetensors" "$t/set1/last.safetensors"
+	ok $? "$1: $2 in the cfg is -O $3, and does something"
+}
+for l in ciou ultralytics-archive darknet-iou; do
+	same_as $l label_smooth_eps=.2 label_smooth=.2
+	same_as $l focal_loss=1 focal=2
+	same_as $l counters_per_class=40,10,5,2 class_counts=40,10,5,2
+done
+
 # ---- steps that are not finite
 huge='-O clip=0 -O nan_stop=3 -O steps=30'
 train -O lr=1e30 -O warmup=0 $huge -o "$t/nan" "$shard"

@@ -113,7 +113,10 @@ static void tune_focal(struct loss *s, struct def_yolo *y) { s->focal_gamma = 1.
 static void
 tune_weights(struct loss *s, struct def_yolo *y)
 {
+	static const float weight[8] = { 1, .5f, 4, 2, 1, .25f, 2, 1 };
+
 	s->label_smooth = .1;
+	s->cls_weight = weight;
 	s->cls_pw = 2;
 	s->obj_pw = 1.5;
 	s->gr = .5;
