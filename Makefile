@@ -53,9 +53,7 @@ LINK = $(CC) $(CFLAGS) $(OPENMP)
 
 # Objects of another kind of build (SAN=1, CUDA=no, ARCH=all) are made anew.
 KIND = $(NVCC) $(GENCODE) $(FLAGS)
-.kind: FORCE
-	@echo '$(KIND)' | cmp -s - $@ || echo '$(KIND)' >$@
-FORCE:
+$(shell echo '$(KIND)' | cmp -s - .kind || echo '$(KIND)' >.kind)
 
 default: $(PROG) $(TOOL) demo-data
 

@@ -5,7 +5,8 @@ use strict;
 use warnings;
 
 my @c = (glob('*.c *.cu *.h test/*.c test/*.h test/*.cc test/fuzz/*.c tools/*.c'));
-my @script = (glob('Makefile probe.sh tools/* test/*.t test/*.pl test/fuzz/*.sh .ci/run'));
+my @script = (glob('Makefile probe.sh tools/* test/*.t test/*.pl test/long/* test/fuzz/*.sh ' .
+    '.ci/run'));
 my (%text, $n);
 
 sub ok {

@@ -474,7 +474,7 @@ main(int argc, char **argv)
 	int bad;
 
 	calm_threads(argv);
-	prog = "yolo-anchors";
+	program("yolo-anchors");
 	parse(&m, argc, argv);
 	if (m.arg['k'] && num_int(m.arg['k'], 1, MAX_K, &k))
 		die(2, "-k %s: want a number of anchors from 1 to %d", m.arg['k'], MAX_K);
