@@ -93,8 +93,8 @@ make_nominal(struct recipe *r, const struct settings *s)
 	r->train.decay *= r->batch / nominal;
 }
 
-/* yolov5's 0.05 for boxes suits its 300 epochs of COCO; in runs of some thousand steps they are then
- * never learned well.  1 was the best of five on two sets (doc/training.md). */
+/* yolov5's 0.05 for boxes suits its 300 epochs of COCO; in runs of some thousand steps they are
+ * then never learned well.  1 was the best of five on two sets (doc/training.md). */
 static void
 make_gains(struct loss *l, const struct settings *s)
 {

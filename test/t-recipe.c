@@ -108,8 +108,8 @@ old(void)
 	ok(near(w.lr, .001 * pow(.5, 4)), "... warms up over a fifth of the first epoch");
 	ok(near(rate_at(&r, 250.9 / 270), .001) && near(rate_at(&r, 251.1 / 270), 1e-4),
 	    "... falls after epoch 250");
-	ok(!make(&r, "ultralytics-archive", 16, "policy=ultralytics-archive lr=.01 momentum=.9", &e),
-	    "policy ultralytics-archive");
+	ok(!make(&r, "ultralytics-archive", 16, "policy=ultralytics-archive lr=.01 momentum=.9",
+	    &e), "policy ultralytics-archive");
 	r.epochs = 300;
 	recipe_length(&r, 400);
 	recipe_rates(&r, 0, 250, &w);
