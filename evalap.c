@@ -52,7 +52,7 @@ struct bins {
 	int at;
 };
 struct coco_pass {
-	struct bins b[EVAL_AREAS][EVAL_IOUS];
+	struct bins *b;			/* [narea][niou] */
 	uint64_t need[EVAL_AREAS][RECALLS + 1];	/* true positives that reach a recall */
 	uint64_t few[EVAL_MAXDETS][EVAL_IOUS];	/* true positives within each maxDets */
 	uint32_t seen[EVAL_AREAS];
@@ -80,8 +80,8 @@ static void
 coco_run(const struct eval_tables *tab, int c, struct coco_pass *p)
 {
 	const struct eval *e = tab->e;
-	int na = e->opt.narea, nmax = e->opt.nmaxdet;
-	uint32_t full = ((1u << e->niou[EV_COCO]) - 1) << 16;
+	int na = e->opt.narea, nmax = e->opt.nmaxdet, nt = e->niou[EV_COCO];
+	uint32_t full = ((1u << nt) - 1) << 16;
 
 	for (size_t k = e->cstart[c]; k < e->cstart[c + 1]; k++) {
 		size_t i = e->order[k];
@@ -95,10 +95,10 @@ coco_run(const struct eval_tables *tab, int c, struct coco_pass *p)
 				continue;
 			p->seen[a] += times;
 			for (bits = code >> 16; bits; bits &= bits - 1)
-				p->b[a][__builtin_ctz(bits)].ign += times;
+				p->b[a * nt + __builtin_ctz(bits)].ign += times;
 			for (bits = code & 0xffff; bits; bits &= bits - 1) {
 				int t = __builtin_ctz(bits);
-				struct bins *b = &p->b[a][t];
+				struct bins *b = &p->b[a * nt + t];
 				double pr;
 
 				b->tp += times;
@@ -131,9 +131,11 @@ coco_class(struct eval_tables *tab, int c)
 {
 	const struct eval *e = tab->e;
 	size_t w = (size_t)e->words, first = (size_t)c * w + (size_t)e->off[EV_COCO];
+	int nt = e->niou[EV_COCO];
 	struct coco_pass *p = (struct coco_pass *)xcalloc(1, sizeof *p);
 	const double *npos = tab->npos + first;
 
+	p->b = (struct bins *)xcalloc((size_t)(e->opt.narea * nt), sizeof *p->b);
 	for (int a = 0; a < e->opt.narea; a++)
 		if (npos[a] > 0)
 			set_needs(p->need[a], npos[a]);
@@ -143,7 +145,7 @@ coco_class(struct eval_tables *tab, int c)
 	for (int a = 0; a < e->opt.narea; a++)
 		for (int t = 0; t < e->niou[EV_COCO]; t++) {
 			size_t at = (first + (size_t)a) * EVAL_IOUS + (size_t)t;
-			struct bins *b = &p->b[a][t];
+			struct bins *b = &p->b[a * nt + t];
 			int zero = e->opt.absent && !(npos[0] > 0) && p->seen[a] - b->tp - b->ign;
 
 			tab->ap[at] = npos[a] > 0 ? coco_ap(b) : zero ? 0 : -1;
@@ -153,6 +155,7 @@ coco_class(struct eval_tables *tab, int c)
 		for (int t = 0; t < e->niou[EV_COCO]; t++)
 			tab->few[((size_t)c * EVAL_MAXDETS + (size_t)m) * EVAL_IOUS + (size_t)t] =
 			    npos[0] > 0 ? (double)p->few[m][t] / npos[0] : -1;
+	free(p->b);
 	free(p);
 }
 
@@ -203,54 +206,6 @@ pass_run(struct pass *p, const struct eval_tables *tab, int c, int r)
 	}
 	for (int t = 0; t < e->niou[r]; t++)
 		p->cv[t].fp_all = seen - p->cv[t].tp_all - ign[t];
-}
-
-/* Ultralytics' precision and recall at 1,000 confidences, numpy's interp over the class's
- * detections: between two of them linear, before the first 1 and 0, after the last constant. */
-static void
-ultra_grid(const struct eval_tables *tab, int c)
-{
-	const struct eval *e = tab->e;
-	int word = e->off[EV_ULTRA];
-	size_t k = e->cstart[c], j;
-	size_t n = e->cstart[c + 1];
-	double *p = tab->p + (size_t)c * EVAL_GRID, *r = tab->r + (size_t)c * EVAL_GRID;
-	double npos = tab->npos[c * e->words + word], tp = 0, fp = 0, was[3] = { 0, 0, 0 };
-	double conf = 0, pr = 0, rc = 0;
-
-	for (int i = EVAL_GRID - 1; i >= 0; i--) {
-		double x = i == EVAL_GRID - 1 ? 1 : i * (1.0 / (EVAL_GRID - 1)), next[3], f;
-
-		for (; k < n && e->score[j = e->order[k]] >= x; k++) {
-			uint32_t code = eval_word(e, j, word),
-				 t = tab->weight ? tab->weight[e->pic[j]] : 1;
-
-			tp += code & 1 ? t : 0;
-			fp += code & 0x10001 ? 0 : t;
-			conf = e->score[j];
-			pr = tp + fp ? tp / (tp + fp) : 0;
-			rc = tp / (npos + 1e-16);
-		}
-		if (k == e->cstart[c]) {
-			p[i] = 1;
-			r[i] = 0;
-			continue;
-		}
-		p[i] = pr;
-		r[i] = rc;
-		if (k == n || conf == x)
-			continue;
-		j = e->order[k];
-		was[0] = tab->weight ? tab->weight[e->pic[j]] : 1;
-		was[1] = tp + (eval_word(e, j, word) & 1 ? was[0] : 0);
-		was[2] = fp + (eval_word(e, j, word) & 0x10001 ? 0 : was[0]);
-		next[0] = e->score[j];
-		next[1] = was[1] + was[2] ? was[1] / (was[1] + was[2]) : 0;
-		next[2] = was[1] / (npos + 1e-16);
-		f = (x - conf) / (next[0] - conf);
-		p[i] += (next[1] - pr) * f;
-		r[i] += (next[2] - rc) * f;
-	}
 }
 
 static double
@@ -305,8 +260,6 @@ one_class(struct eval_tables *tab, struct eval *e, int c)
 	for (int r = 1; r < EV_RULES; r++)
 		if (e->opt.rules >> r & 1)
 			other_class(tab, c, r);
-	if ((e->opt.rules >> EV_ULTRA & 1) && tab->npos[c * e->words + e->off[EV_ULTRA]] > 0)
-		ultra_grid(tab, c);
 }
 
 void
@@ -325,10 +278,6 @@ eval_tables(struct eval_tables *tab, struct eval *e, const uint32_t *weight)
 	tab->recall = (double *)xcalloc(cell, sizeof(double));
 	tab->few = (double *)xcalloc(nc * EVAL_MAXDETS * EVAL_IOUS, sizeof(double));
 	tab->end = (double *)xcalloc(2 * nc, sizeof(double));
-	if (e->opt.rules >> EV_ULTRA & 1) {
-		tab->p = (double *)xcalloc(2 * nc * EVAL_GRID, sizeof(double));
-		tab->r = tab->p + nc * EVAL_GRID;
-	}
 	tab->ntruth = (uint32_t *)xcalloc(nc, sizeof(uint32_t));
 	for (size_t i = 0; i < e->nt; i++)
 		tab->ntruth[e->tcls[i]]++;
@@ -346,6 +295,5 @@ eval_tables_free(struct eval_tables *tab)
 	free(tab->recall);
 	free(tab->few);
 	free(tab->end);
-	free(tab->p);
 	free(tab->ntruth);
 }

@@ -124,62 +124,6 @@ darknet_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *row
 	add(rows, n, EV_DARKNET, "IoU", tp + fp > 0 ? iou / (tp + fp) : 0);
 }
 
-/* The confidence where the class-mean F1, smoothed over 101 of 1,000 points, is largest. */
-static int
-ultra_best(const struct eval_tables *tab)
-{
-	const struct eval *e = tab->e;
-	size_t w = (size_t)e->words, word = (size_t)e->off[EV_ULTRA];
-	double f1[EVAL_GRID] = { 0 }, best = -1;
-	int at = 0;
-
-	for (int c = 0; c < e->nclass; c++)
-		for (int i = 0; i < EVAL_GRID && tab->npos[(size_t)c * w + word] > 0; i++) {
-			double p = tab->p[(size_t)c * EVAL_GRID + (size_t)i],
-			       r = tab->r[(size_t)c * EVAL_GRID + (size_t)i];
-
-			f1[i] += 2 * p * r / (p + r + 1e-16);
-		}
-	for (int i = 0; i < EVAL_GRID; i++) {
-		double sum = 0;
-
-		for (int k = i - 50; k <= i + 50; k++)
-			sum += f1[k < 0 ? 0 : k >= EVAL_GRID ? EVAL_GRID - 1 : k] / 101;
-		if (sum > best) {
-			best = sum;
-			at = i;
-		}
-	}
-	return at;
-}
-
-static void
-ultra_rows(const struct eval_tables *tab, int c0, int c1, int at, struct eval_row *rows, int *n)
-{
-	const struct eval *e = tab->e;
-	size_t w = (size_t)e->words, word = (size_t)e->off[EV_ULTRA];
-	double p = 0, r = 0, f1 = 0, k = 0;
-
-	for (int c = c0; c < c1; c++)
-		if (tab->npos[(size_t)c * w + word] > 0) {
-			double pc = 0, rc = 0;
-
-			if (e->cstart[c + 1] > e->cstart[c]) {
-				pc = tab->p[(size_t)c * EVAL_GRID + (size_t)at];
-				rc = tab->r[(size_t)c * EVAL_GRID + (size_t)at];
-			}
-			p += pc;
-			r += rc;
-			f1 += 2 * pc * rc / (pc + rc + 1e-16);
-			k++;
-		}
-	add(rows, n, EV_ULTRA, "P", k ? p / k : -1);
-	add(rows, n, EV_ULTRA, "R", k ? r / k : -1);
-	add(rows, n, EV_ULTRA, "F1", k ? f1 / k : -1);
-	add(rows, n, EV_ULTRA, "thr",
-	    k ? at == EVAL_GRID - 1 ? 1 : at * (1.0 / (EVAL_GRID - 1)) : -1);
-}
-
 static void
 old_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *rows, int *n)
 {
@@ -200,6 +144,15 @@ old_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *rows, i
 	add(rows, n, EV_ULTRA2019, "F1", k ? f1 / k : -1);
 }
 
+static void
+add_point(struct eval_row *rows, int *n, int rule, struct eval_point b)
+{
+	add(rows, n, rule, "P", b.p);
+	add(rows, n, rule, "R", b.r);
+	add(rows, n, rule, "F1", b.f1);
+	add(rows, n, rule, "thr", b.thr);
+}
+
 static int
 other_rows(const struct eval_tables *tab, int r, int c0, int c1, int total, struct eval_row *rows)
 {
@@ -218,19 +171,10 @@ other_rows(const struct eval_tables *tab, int r, int c0, int c1, int total, stru
 	if (r == EV_DARKNET)
 		darknet_rows(tab, c0, c1, rows, &n);
 	else if (r == EV_ULTRA && total)
-		ultra_rows(tab, c0, c1, ultra_best(tab), rows, &n);
+		add_point(rows, &n, r, eval_ultra_point(tab));
 	else if (r == EV_ULTRA2019)
 		old_rows(tab, c0, c1, rows, &n);
 	return n;
-}
-
-static void
-add_point(struct eval_row *rows, int *n, struct eval_point b)
-{
-	add(rows, n, EV_COCO, "P", b.p);
-	add(rows, n, EV_COCO, "R", b.r);
-	add(rows, n, EV_COCO, "F1", b.f1);
-	add(rows, n, EV_COCO, "thr", b.thr);
 }
 
 int
@@ -245,7 +189,7 @@ eval_total(struct eval *e, const uint32_t *weight, struct eval_row *rows)
 		n = coco_rows(&tab, 0, e->nclass, rows);
 		for (int c = 0; c < e->nclass; c++)
 			npos += tab.npos[c * e->words + e->off[EV_COCO]];
-		add_point(rows, &n, eval_best(e, -1, weight, npos));
+		add_point(rows, &n, EV_COCO, eval_best(e, -1, weight, npos));
 	}
 	for (int r = 1; r < EV_RULES; r++)
 		if (e->opt.rules >> r & 1)
@@ -266,7 +210,7 @@ eval_class(struct eval *e, const struct eval_tables *tab, int c, struct eval_row
 			continue;
 		if (r == EV_COCO) {
 			n = coco_rows(tab, c, c + 1, rows);
-			add_point(rows, &n, eval_best(e, c, tab->weight, npos));
+			add_point(rows, &n, EV_COCO, eval_best(e, c, tab->weight, npos));
 		} else
 			n += other_rows(tab, r, c, c + 1, 0, rows + n);
 		add(rows, &n, r, "truths", npos);

@@ -1284,7 +1284,6 @@ struct eval_buf { void *p; size_t cap; };
 void eval_group(const struct eval *, const struct eval_image *, const int *ord, int nd,
     const int *tr, int nt, uint32_t *code, double *over, struct eval_buf *);
 
-#define EVAL_GRID 1000
 /* ap[c][word][t], recall likewise; few[c][m][t]: recall with fewer detections, area "all". */
 struct eval_tables {
 	const struct eval *e;
@@ -1292,7 +1291,6 @@ struct eval_tables {
 	double *npos;			/* [nclass][words] */
 	double *ap, *recall, *few;
 	double *end;			/* [nclass][2] precision, recall of the whole list: 2019 */
-	double *p, *r;			/* [nclass][EVAL_GRID] ultralytics' curves by confidence */
 	uint32_t *ntruth;
 };
 void eval_tables(struct eval_tables *, struct eval *, const uint32_t *weight);
@@ -1317,6 +1315,7 @@ void eval_sort_all(struct eval *);	/* fills all; called by eval_best */
 struct eval_point { double p, r, f1, thr; };
 struct eval_point eval_best(struct eval *, int cls, const uint32_t *weight, double npos);
 struct eval_point eval_best_all(struct eval *);
+struct eval_point eval_ultra_point(const struct eval_tables *);	/* as ultralytics chooses it */
 /* A curve at one IoU: cumulated counts at each true positive. */
 struct eval_curve { uint32_t *tp, *fp; uint32_t n, tp_all, fp_all; double npos; };
 double eval_ap_coco(const struct eval_curve *);

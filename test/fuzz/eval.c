@@ -5,7 +5,8 @@
  *
  * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml labelvoc
  * labelcoco cocoparse shard shardcodec shardstream shardwrite evalscan evalnum evalread evalshape
- * evaltext evalname evaltruth evalother evalmap evalrule evalsort evalcurve evalap evalrows */
+ * evaltext evalname evaltruth evalother evalmap evalrule evalsort evalcurve evalap evalrows
+ * evalultra */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

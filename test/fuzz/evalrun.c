@@ -8,7 +8,8 @@
  * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml labelvoc
  * labelcoco cocoparse shard shardcodec shardstream shardwrite evalscan evalnum evalread evalshape
  * evaltext evalname evaltruth evalother evalmap evalrule evalsort evalcurve evalap evalrows evalset
- * evalclass evalside evalboot evalerr evallist evaltide evalplot report evalreport evalfigure */
+ * evalclass evalside evalboot evalerr evallist evaltide evalplot report evalreport evalfigure
+ * evalultra */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
