@@ -36,17 +36,24 @@ eval_errors_close(struct eval_errors *x)
 	free(x->f);
 	free(x->t);
 	free(x->pair);
+	free(x->near);
 	free(x);
 }
 
-/* One picture: ord[] detections by score, g[] the truths that count, iou[d][g]. */
+/* One picture: ord[] detections by score, g[] the truths that count.  IoUs are computed where they
+ * are wanted: a table of them would be too large for a picture of many. */
 struct scene {
 	const struct eval_image *im;
 	int nd, ng, *ord, *g, *owner;	/* owner of a truth: place in ord, -1 none */
-	double *iou;
 	struct eval_fault *f;
 	struct eval_found *t;
 };
+
+static double
+iou_of(const struct scene *s, int d, int g)
+{
+	return eval_iou(&s->im->det[s->ord[d]].x, &s->im->box[s->g[g]].x, 0);
+}
 
 static int
 on_ignored(const struct eval_errors *x, const struct eval_image *im, const struct eval_det *d)
@@ -64,13 +71,13 @@ match(struct scene *s)
 {
 	for (int d = 0; d < s->nd; d++) {
 		const struct eval_det *det = s->im->det + s->ord[d];
-		double best = FORE;
+		double best = FORE, v;
 		int m = -1;
 
 		for (int g = 0; g < s->ng; g++)
 			if (s->im->box[s->g[g]].cls == det->cls && s->owner[g] < 0 &&
-			    s->iou[d * s->ng + g] >= best) {
-				best = s->iou[d * s->ng + g];
+			    (v = iou_of(s, d, g)) >= best) {
+				best = v;
 				m = g;
 			}
 		if (m < 0)
@@ -90,7 +97,7 @@ fault(const struct scene *s, int d, int *gt)
 	double si = -1, oi = -1;
 
 	for (int g = 0; g < s->ng; g++) {
-		double v = s->iou[d * s->ng + g];
+		double v = iou_of(s, d, g);
 
 		if (s->im->box[s->g[g]].cls != cls) {
 			if (v > oi) {
@@ -148,28 +155,46 @@ pair(struct eval_errors *x, int truth, int det)
 	x->pair[x->npair++] = (uint64_t)truth << 32 | (uint32_t)det;
 }
 
+struct near { double iou; int d, g; };
+
+static int
+nearest(const void *pa, const void *pb)
+{
+	const struct near *a = (const struct near *)pa, *b = (const struct near *)pb;
+
+	return a->iou > b->iou	 ? -1
+	       : a->iou < b->iou ? 1
+	       : a->d != b->d	 ? a->d - b->d
+				 : a->g - b->g;
+}
+
 /* Confusion: detections over 0.25, pairs over IoU 0.45 whatever their class, best IoU first. */
 static void
 confuse(struct eval_errors *x, const struct scene *s)
 {
 	unsigned char *dused = (unsigned char *)xcalloc((size_t)(s->nd + s->ng) + 1, 1);
 	unsigned char *gused = dused + s->nd;
+	size_t n = 0;
 
-	for (;;) {
-		double best = PAIR;
-		int bd = -1, bg = -1;
+	for (int d = 0; d < s->nd && s->f[d].score > CONF; d++)
+		for (int g = 0; g < s->ng; g++) {
+			double v = iou_of(s, d, g);
 
-		for (int d = 0; d < s->nd && s->f[d].score > CONF; d++)
-			for (int g = 0; g < s->ng && !dused[d]; g++)
-				if (!gused[g] && s->iou[d * s->ng + g] > best) {
-					best = s->iou[d * s->ng + g];
-					bd = d;
-					bg = g;
-				}
-		if (bd < 0)
-			break;
-		dused[bd] = gused[bg] = 1;
-		pair(x, s->t[bg].cls, s->f[bd].cls);
+			if (v <= PAIR)
+				continue;
+			x->near =
+			    (struct near *)xgrow(x->near, &x->nearcap, n + 1, sizeof *x->near);
+			x->near[n++] = (struct near){ v, d, g };
+		}
+	if (n)
+		qsort(x->near, n, sizeof *x->near, nearest);
+	for (size_t i = 0; i < n; i++) {
+		int d = x->near[i].d, g = x->near[i].g;
+
+		if (dused[d] || gused[g])
+			continue;
+		dused[d] = gused[g] = 1;
+		pair(x, s->t[g].cls, s->f[d].cls);
 	}
 	for (int d = 0; d < s->nd && s->f[d].score > CONF; d++)
 		if (!dused[d] && s->f[d].kind != EVAL_IGNORED)
@@ -195,8 +220,6 @@ set_scene(struct eval_errors *x, struct scene *s, int pic, const struct eval_ima
 
 		s->f[d] = (struct eval_fault){ det->score, 0, det->x, det->y, det->w, det->h, pic,
 			det->cls, -1, EVAL_BOTH };
-		for (int g = 0; g < s->ng; g++)
-			s->iou[d * s->ng + g] = eval_iou(&det->x, &im->box[s->g[g]].x, 0);
 	}
 }
 
@@ -215,7 +238,6 @@ eval_errors_add(void *arg, int pic, const struct eval_image *im)
 	s.ord = mem + nd;
 	s.g = s.ord + nd;
 	s.owner = s.g + nb;
-	s.iou = (double *)xmalloc((nd * nb + 1) * sizeof *s.iou);
 	for (int i = 0; i < im->ndet; i++)
 		mem[i] = i;
 	eval_rank(im, mem, im->ndet, s.ord);
@@ -225,6 +247,5 @@ eval_errors_add(void *arg, int pic, const struct eval_image *im)
 	confuse(x, &s);
 	x->n += nd;
 	x->nt += (size_t)s.ng;
-	free(s.iou);
 	free(mem);
 }

@@ -207,6 +207,7 @@ worker_close(struct worker *w)
 	free(w->dhead);
 	free(w->mem);
 	free(w->buf.p);
+	free(w->buf.pair);
 }
 
 /* Chain the boxes of each class, in order; returns how many classes detections have. */

@@ -36,19 +36,40 @@ box_of(const struct eval_det *d)
 
 /* ---- COCO ---- */
 
+struct hits { uint32_t any, ignored, zero; };	/* bit t: a match, an ignored truth, one of id 0 */
+struct pair { double iou; int g; };
 struct coco {
 	int nd, ng;			/* detections that can match, truths not removed */
 	const struct box **g;
 	unsigned char *soft, *crowd, *ign, *used;
-	double *iou, *best;		/* [nd][ng], and the largest of each row */
-	int *det, *order;		/* det: place of each in ord */
+	int *det;			/* place of each in ord */
+	struct pair *pair;		/* truths that each can match, in order, from first[d] on */
+	size_t *first;			/* [nd + 1] */
 	struct hits *hits, *uniform;	/* [nd] */
 };
-struct hits {
-	uint32_t any, ignored, zero;
-}; /* bit t: a match, with an ignored truth, with id 0 */
 
-/* One area's walk at threshold number bit.  Later truths win equal IoU. */
+/* The truth that detection d takes at threshold floor, -1: none.  Truths that count come first, and
+ * the ignored ones are looked at only without one of those; later truths win equal IoU. */
+static int
+coco_take(const struct coco *c, int d, double floor)
+{
+	double best = floor;
+	int m = -1;
+
+	for (int pass = 0; pass < 2 && m < 0; pass++)
+		for (size_t k = c->first[d]; k < c->first[d + 1]; k++) {
+			int g = c->pair[k].g;
+
+			if (c->ign[g] != pass || c->pair[k].iou < best ||
+			    (c->used[g] && !c->crowd[g]))
+				continue;
+			best = c->pair[k].iou;
+			m = g;
+		}
+	return m;
+}
+
+/* One area's walk at threshold number bit. */
 static void
 coco_walk(const struct coco *c, double t, uint32_t bit, struct hits *hits)
 {
@@ -56,47 +77,27 @@ coco_walk(const struct coco *c, double t, uint32_t bit, struct hits *hits)
 
 	memset(c->used, 0, (size_t)c->ng);
 	for (int d = 0; d < c->nd; d++) {
-		const double *row = c->iou + (size_t)d * (size_t)c->ng;
-		double best = floor;
-		int m = -1;
+		int m = coco_take(c, d, floor);
 
-		if (c->best[d] < floor)
+		if (m < 0)
 			continue;
-		for (int k = 0; k < c->ng; k++) {
-			int g = c->order[k];
-
-			if (c->used[g] && !c->crowd[g])
-				continue;
-			if (m >= 0 && !c->ign[m] && c->ign[g])
-				break;
-			if (row[g] < best)
-				continue;
-			best = row[g];
-			m = g;
-		}
-		if (m >= 0) {
-			c->used[m] = 1;
-			hits[d].any |= bit;
-			hits[d].ignored |= c->ign[m] ? bit : 0;
-			hits[d].zero |= c->g[m]->id ? 0 : bit;
-		}
+		c->used[m] = 1;
+		hits[d].any |= bit;
+		hits[d].ignored |= c->ign[m] ? bit : 0;
+		hits[d].zero |= c->g[m]->id ? 0 : bit;
 	}
 }
 
-/* Truths ignored in this area last; 1 when all are alike, and the walk then the same as in any
+/* 1 when the truths are all ignored in this area, or none, and the walk then the same as in any
  * other such area. */
 static int
-coco_order(struct coco *c, const double *area)
+coco_ignore(struct coco *c, const double *area)
 {
-	int n = 0, ignored = 0;
+	int ignored = 0;
 
 	for (int g = 0; g < c->ng; g++)
 		ignored += c->ign[g] =
 		    c->soft[g] || c->g[g]->area < area[0] || c->g[g]->area > area[1];
-	for (int pass = 0; pass < 2; pass++)
-		for (int g = 0; g < c->ng; g++)
-			if (c->ign[g] == pass)
-				c->order[n++] = g;
 	return !ignored || ignored == c->ng;
 }
 
@@ -150,10 +151,11 @@ least_iou(const struct eval *e, enum eval_rule r)
 
 /* Truths, and of the first nd detections those that reach the least threshold with one of them. */
 static void
-coco_load(const struct group *p, struct coco *c, int nd)
+coco_load(const struct group *p, struct coco *c, int nd, struct eval_buf *buf)
 {
 	const struct eval_opts *o = &p->e->opt;
 	double least = least_iou(p->e, EV_COCO);
+	size_t n = 0;
 
 	for (int i = 0; i < p->nt; i++) {
 		const struct box *b = p->im->box + p->tr[i];
@@ -167,16 +169,21 @@ coco_load(const struct group *p, struct coco *c, int nd)
 	}
 	for (int d = 0; d < nd; d++) {
 		const double *det = box_of(p->im->det + p->ord[d]);
-		double *row = c->iou + (size_t)c->nd * (size_t)c->ng, best = 0;
 
+		c->first[c->nd] = n;
 		for (int g = 0; g < c->ng; g++) {
-			row[g] = eval_iou(det, &c->g[g]->x, c->crowd[g]);
-			best = row[g] > best ? row[g] : best;
+			double v = eval_iou(det, &c->g[g]->x, c->crowd[g]);
+
+			if (v < least)
+				continue;
+			buf->pair = xgrow(buf->pair, &buf->pairs, n + 1, sizeof *c->pair);
+			((struct pair *)buf->pair)[n++] = (struct pair){ v, g };
 		}
-		c->best[c->nd] = best;
 		c->det[c->nd] = d;
-		c->nd += best >= least;
+		c->nd += n > c->first[c->nd];
 	}
+	c->first[c->nd] = n;
+	c->pair = (struct pair *)buf->pair;
 }
 
 static void
@@ -192,23 +199,21 @@ coco_group(const struct group *p, struct eval_buf *buf)
 	coco_nothing(p, nd);
 	if (!p->nt)
 		return;
-	need = 256 + g * (sizeof *c.g + 4 + sizeof *c.order) + n * g * 8 + n * (8 + sizeof *c.det) +
-	    2 * n * sizeof *c.hits;
+	need = 256 + g * (sizeof *c.g + 4) +
+	    (n + 1) * (sizeof *c.det + sizeof *c.first + 2 * sizeof *c.hits);
 	q = (char *)(buf->p = xgrow(buf->p, &buf->cap, need, 1));
 	c.g = (const struct box **)take(&q, g * sizeof *c.g);
-	c.iou = (double *)take(&q, n * g * sizeof *c.iou);
-	c.best = (double *)take(&q, n * sizeof *c.best);
-	c.det = (int *)take(&q, n * sizeof *c.det);
-	c.order = (int *)take(&q, g * sizeof *c.order);
+	c.det = (int *)take(&q, (n + 1) * sizeof *c.det);
+	c.first = (size_t *)take(&q, (n + 1) * sizeof *c.first);
 	c.hits = (struct hits *)take(&q, n * sizeof *c.hits);
 	c.uniform = (struct hits *)take(&q, n * sizeof *c.hits);
 	c.soft = (unsigned char *)take(&q, g);
 	c.crowd = (unsigned char *)take(&q, g);
 	c.ign = (unsigned char *)take(&q, g);
 	c.used = (unsigned char *)take(&q, g);
-	coco_load(p, &c, nd);
+	coco_load(p, &c, nd, buf);
 	for (int a = 0; a < e->opt.narea && c.nd; a++) {
-		int alike = coco_order(&c, e->opt.area[a]);
+		int alike = coco_ignore(&c, e->opt.area[a]);
 		struct hits *h = alike ? c.uniform : c.hits;
 
 		if (!alike || !known)
@@ -241,28 +246,28 @@ struct best {
 };
 
 static struct best
-best_truth(const struct group *p, enum eval_rule r, const struct eval_det *det)
+best_truth(const struct group *p, enum eval_rule r, const struct eval_det *det,
+    const unsigned char *soft)
 {
 	int voc = r == EV_VOC07 || r == EV_VOC10;
 	struct best b = { -1, 0, -HUGE_VAL, 0 };
 
 	for (int i = 0; i < p->nt; i++) {
 		const struct box *g = p->im->box + p->tr[i];
-		enum eval_soft s = eval_soft(&p->e->opt, r, g->flags);
 		double v;
 
-		if (s == EV_REMOVE)
+		if (soft[i] == EV_REMOVE)
 			continue;
 		v = voc && p->e->opt.pixel ? iou_pixels(box_of(det), &g->x) :
 		    eval_iou(box_of(det), &g->x, 0);
-		if (s == EV_IGNORE && !voc) {
+		if (soft[i] == EV_IGNORE && !voc) {
 			b.soft = fmax(b.soft, v);
 			continue;
 		}
 		if (v > b.iou || (r == EV_ULTRA && v == b.iou)) {
 			b.iou = v;
 			b.truth = i;
-			b.ignored = s == EV_IGNORE;
+			b.ignored = soft[i] == EV_IGNORE;
 		}
 	}
 	return b;
@@ -274,13 +279,17 @@ plain_group(const struct group *p, enum eval_rule r, struct eval_buf *buf)
 	const struct eval *e = p->e;
 	int voc = r == EV_VOC07 || r == EV_VOC10;
 	int strict = r == EV_DARKNET || r == EV_ULTRA2019 || (voc && e->opt.strict);
+	size_t nt = (size_t)p->nt;
 	uint32_t *used;			/* of each truth, bit t */
+	unsigned char *soft;
 
-	used =
-	    (uint32_t *)(buf->p = xgrow(buf->p, &buf->cap, (size_t)p->nt * sizeof *used + 16, 1));
-	memset(used, 0, (size_t)p->nt * sizeof *used);
+	used = (uint32_t *)(buf->p = xgrow(buf->p, &buf->cap, nt * (sizeof *used + 1) + 16, 1));
+	soft = (unsigned char *)(used + nt);
+	memset(used, 0, nt * sizeof *used);
+	for (int i = 0; i < p->nt; i++)
+		soft[i] = (unsigned char)eval_soft(&e->opt, r, p->im->box[p->tr[i]].flags);
 	for (int d = 0; d < p->nd; d++) {
-		struct best b = best_truth(p, r, p->im->det + p->ord[d]);
+		struct best b = best_truth(p, r, p->im->det + p->ord[d], soft);
 		uint32_t code = 0, one = 1;
 
 		for (int t = 0; t < e->niou[r]; t++, one <<= 1) {

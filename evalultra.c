@@ -79,7 +79,8 @@ add_classes(const struct eval_tables *tab, int c0, int c1, double *v, double *f1
 #pragma omp parallel for num_threads(tab->e->opt.threads) schedule(dynamic, 1)
 	for (int c = c0; c < c1; c++)
 		if (has_truth(tab, c))
-			curve(tab, c, v + (size_t)(c - c0) * 2 * GRID, v + (size_t)(c - c0) * 2 * GRID + GRID);
+			curve(tab, c, v + (size_t)(c - c0) * 2 * GRID,
+			    v + (size_t)(c - c0) * 2 * GRID + GRID);
 	for (int c = c0; c < c1; c++) {
 		const double *p = v + (size_t)(c - c0) * 2 * GRID, *r = p + GRID;
 		int any = tab->e->cstart[c + 1] > tab->e->cstart[c];

@@ -1280,7 +1280,7 @@ void eval_rank(const struct eval_image *, const int *in, int n, int *out); /* by
 /* One class of one picture: ord[nd] detections by descending score, tr[nt] truths; words are
  * written to code[nd][words + 1] but the last, darknet's IoUs to over[nd].  buf: scratch, kept by
  * the caller. */
-struct eval_buf { void *p; size_t cap; };
+struct eval_buf { void *p, *pair; size_t cap, pairs; };
 void eval_group(const struct eval *, const struct eval_image *, const int *ord, int nd,
     const int *tr, int nt, uint32_t *code, double *over, struct eval_buf *);
 
@@ -1473,7 +1473,8 @@ struct eval_errors {
 	struct eval_fault *f;
 	struct eval_found *t;
 	uint64_t *pair;	/* confusion: truth << 32 | detection, nclass = background */
-	size_t n, cap, nt, tcap, npair, paircap;
+	struct near *near;		/* scratch */
+	size_t n, cap, nt, tcap, npair, paircap, nearcap;
 	int nclass;
 };
 struct eval_errors *eval_errors_open(const struct eval_opts *, int nclass);
