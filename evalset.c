@@ -72,14 +72,15 @@ static void
 unknown_picture(struct eval_set *s, const struct eval_in *in)
 {
 	char id[32];
+	const char *name = in->image ? in->image : id;
+	size_t n = in->image_len;
 
-	snprintf(id, sizeof id, "%lld", (long long)in->image_id);
+	if (!in->image)
+		n = (size_t)snprintf(id, sizeof id, "%lld", (long long)in->image_id);
 	s->bad_images++;
 	s->several += s->last_pic == -2;
-	if (in->image)
-		eval_hash_put(&s->unknown, in->image, in->image_len, (int)s->unknown.n);
-	else
-		eval_hash_put(&s->unknown, id, strlen(id), (int)s->unknown.n);
+	if (eval_hash_get(&s->unknown, name, strnlen(name, n)) < 0)	/* in the order they come */
+		eval_hash_put(&s->unknown, name, n, (int)s->unknown.n);
 }
 
 /* ---- scoring ---- */

@@ -122,8 +122,8 @@ near(got('-t', truth('umlaut.json', ["{\"id\":1,\"file_name\":\"\xc3\xa4.jpg\"}"
 fails('a name of two pictures', qr/1 detections of 1 pictures .*more than one picture.*: a\.jpg/,
     '-t', $odd, spew('two.tsv', "a.jpg$row"));
 fails('names of nothing: the first five',
-    qr/7 detections of 7 pictures .*: n1, n2, n3, n4, n5, \.\.\./, '-t', $odd,
-    spew('seven.tsv', map { "n$_$row" } 1 .. 7));
+    qr/14 detections of 7 pictures .*: n1, n2, n3, n4, n5, \.\.\./, '-t', $odd,
+    spew('seven.tsv', map { "n$_$row" } 1 .. 7, 1 .. 7));
 fails('control characters stay out of messages', qr/not in the truth: a\?\?b/, '-t', $odd,
     spew('ctl.json',
     '{"image":"a\\u001b\\u0007b","class":0,"score":0.5,"bbox":[0,0,9,9]}'));
