@@ -32,14 +32,23 @@ eval_class_name(const struct eval_truth *t, int c, char id[32])
 	return id;
 }
 
+const char *
+eval_pic_id(const struct eval_pic *p, char id[32])
+{
+	if (p->word)
+		return p->word;
+	snprintf(id, 32, "%lld", (long long)p->id);
+	return p->id == EVAL_NOID ? "-" : id;
+}
+
 static void
 put_name(FILE *f, const struct eval_truth *t, int pic)
 {
+	char id[32];
+
 	tsv_name(f, t->pic[pic].name ? t->pic[pic].name : "-");
-	if (t->pic[pic].id == EVAL_NOID)
-		fputs("\t-", f);
-	else
-		fprintf(f, "\t%lld", (long long)t->pic[pic].id);
+	putc('\t', f);
+	tsv_name(f, eval_pic_id(t->pic + pic, id));
 }
 
 static void

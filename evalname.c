@@ -164,6 +164,9 @@ eval_names_open(const struct eval_pic *pic, int n)
 		m->next_tail[i] =
 		    eval_hash_put(&m->tail, p.digits, (size_t)(p.stem_end - p.digits), i);
 	}
+	for (int i = 0; i < n; i++)		/* a name counts before an id that is a word */
+		if (pic[i].word && eval_hash_get(&m->exact, pic[i].word, strlen(pic[i].word)) < 0)
+			eval_hash_put(&m->exact, pic[i].word, strlen(pic[i].word), i);
 	return m;
 }
 

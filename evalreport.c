@@ -247,12 +247,10 @@ classes(FILE *f, const struct eval_report *r)
 static void
 picture(FILE *f, const struct eval_truth *t, int pic)
 {
-	char id[32] = "-";
+	char id[32];
 
 	report_cell(f, t->pic[pic].name ? t->pic[pic].name : "-");
-	if (t->pic[pic].id != EVAL_NOID)
-		snprintf(id, sizeof id, "%lld", (long long)t->pic[pic].id);
-	fprintf(f, "<td>%s</td>", id);
+	report_cell(f, eval_pic_id(t->pic + pic, id));
 }
 
 static void

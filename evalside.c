@@ -144,13 +144,11 @@ tell_twice(struct eval_run *r, struct err *e)
 {
 	const struct eval_set *s = &r->set;
 	const struct eval_pic *p = r->truth->pic + s->dup_first;
-	char name[80];
+	char name[80], id[32];
 
 	if (!s->dup_images)
 		return 0;
-	snprintf(name, sizeof name, "%.60s", p->name ? p->name : "");
-	if (!p->name)
-		snprintf(name, sizeof name, "%lld", (long long)p->id);
+	snprintf(name, sizeof name, "%.60s", p->name ? p->name : eval_pic_id(p, id));
 	make_plain(name);
 	err_set(e,
 	    "%zu pictures have the same detections twice, first %s (a distributed run that pads?)",

@@ -75,6 +75,25 @@ copy_string(struct scan *s, char **out)
 	return 0;
 }
 
+/* A picture's id in quotes: a number, or a word, which detections may name it by. */
+static int
+word_id(struct scan *s, struct coco *c)
+{
+	const char *at = s->p, *str;
+	size_t n;
+
+	if (id_value(s, c, &c->p.id))
+		return -1;
+	if (c->p.id >= EVAL_NOID + 1 + (int64_t)c->word.n)
+		return 0;
+	s->p = (char *)at;
+	if (scan_string(s, &str, &n))
+		return -1;
+	free(c->p.word);
+	c->p.word = (char *)memcpy(xcalloc(n + 1, 1), str, n);
+	return 0;
+}
+
 static int
 side(struct scan *s, int *out)
 {
@@ -95,7 +114,7 @@ image_field(struct scan *s, void *arg, const char *k, size_t n)
 
 	if (is(k, n, "id")) {
 		c->has |= HAS_ID;
-		return id_value(s, c, &c->p.id);
+		return scan_peek(s) == '"' ? word_id(s, c) : id_value(s, c, &c->p.id);
 	}
 	if (is(k, n, "file_name") && scan_peek(s) == '"')
 		return copy_string(s, &c->p.name);
@@ -112,6 +131,7 @@ image_elem(struct scan *s, void *arg)
 	struct coco *c = (struct coco *)arg;
 
 	free(c->p.name);
+	free(c->p.word);
 	memset(&c->p, 0, sizeof c->p);
 	c->has = 0;
 	if (scan_object(s, image_field, c))
@@ -302,9 +322,10 @@ sort_tables(struct coco *c, struct eval_truth *t)
 	if (c->npic)
 		qsort(c->pic, c->npic, sizeof *c->pic, by_pic);
 	for (size_t i = 0; i < c->npic; i++)
-		if (n && c->pic[n - 1].id == c->pic[i].id)
+		if (n && c->pic[n - 1].id == c->pic[i].id) {
 			free(c->pic[i].name);
-		else
+			free(c->pic[i].word);
+		} else
 			c->pic[n++] = c->pic[i];
 	if (n < c->npic)
 		warn("%zu image ids occur more than once in the truth", c->npic - n);
@@ -400,6 +421,7 @@ eval_truth_coco(struct eval_truth *t, struct scan *s, struct err *e)
 	free(c.cat);
 	free(c.ann);
 	free(c.p.name);
+	free(c.p.word);
 	free(c.c.name);
 	eval_hash_free(&c.word);
 	return r;
@@ -442,8 +464,10 @@ void
 eval_truth_close(struct eval_truth *t)
 {
 	eval_names_close(t->names);
-	for (int i = 0; i < t->n; i++)
+	for (int i = 0; i < t->n; i++) {
 		free(t->pic[i].name);
+		free(t->pic[i].word);
+	}
 	for (int i = 0; i < t->nclass; i++)
 		free(t->class_name[i]);
 	free(t->pic);

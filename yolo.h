@@ -1333,7 +1333,7 @@ int eval_hash_put(struct eval_hash *, const char *, size_t, int value);
 void eval_hash_free(struct eval_hash *);
 
 struct eval_pic {
-	char *name;			/* as given */
+	char *name, *word;		/* as given; an id that is no number, or NULL */
 	int64_t id;			/* EVAL_NOID: none */
 	int w, h, n;			/* 0 0: not known; n boxes */
 	size_t first;			/* in box */
@@ -1358,6 +1358,7 @@ void eval_names_close(struct eval_names *);
 /* A picture by name: exact, else the longest path suffix, else the stem; a number by value. -1:
  * none; -2: several. */
 int eval_names_find(const struct eval_names *, const char *, size_t);
+const char *eval_pic_id(const struct eval_pic *, char id[32]);	/* "-": none */
 int eval_names_id(const struct eval_names *, int64_t);
 
 /* ---- evalread.c, evalshape.c, evaltext.c, evalset.c, evalclass.c: detections --------------- */
