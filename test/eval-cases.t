@@ -128,11 +128,10 @@ fails('control characters stay out of messages', qr/not in the truth: a\?\?b/, '
     spew('ctl.json',
     '{"image":"a\\u001b\\u0007b","class":0,"score":0.5,"bbox":[0,0,9,9]}'));
 
-my $word = spew('word.json', '{"images":[{"id":"abc"},{"id":"d-1"},{"id":"12"}],"categories":[{"id":1,"name":"a"}],"annotations":[',
-    join(',', map { "{\"id\":$_->[0],\"image_id\":$_->[1],\"category_id\":1,\"bbox\":[0,0,9,9],\"iscrowd\":0,\"area\":81}" } [1, '"abc"'],
-    [2, '"d-1"'], [3, 12]), ']}');
-near(got('-O', "worst=$tmp/worst.tsv", '-O', 'score=0.6', '-t', $word, dets('word_dt.json', map { [$_, 1, '0,0,9,9', .7] } '"abc"',
-    '"d-1"', 12)), 'coco AP', 1, 'ids that are words');
+my $word = truth('word.json', [map { "{\"id\":$_}" } '"abc"', '"d-1"', '"12"'], [$ab[0]],
+    map { [$_, 1, '0,0,9,9', $area] } '"abc"', '"d-1"', 12);
+near(got('-t', $word, dets('word_dt.json', map { [$_, 1, '0,0,9,9', .7] } '"abc"', '"d-1"', 12)),
+    'coco AP', 1, 'ids that are words');
 got('-O', "worst=$tmp/worst.tsv", '-t', $word, "$tmp/d0.json");
 like(slurp("$tmp/worst.tsv"), qr/^-\tabc\t1\t.*^-\t12\t1\t/ms, 'and are named so');
 
