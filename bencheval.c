@@ -307,7 +307,6 @@ run(struct bench *b, struct err *e)
 static int
 parse(struct bench *b, int argc, char **argv)
 {
-	struct err e;
 	long n;
 	int opt;
 
@@ -325,14 +324,7 @@ parse(struct bench *b, int argc, char **argv)
 			if (eval_rules(&b->opt, optarg))
 				return 2;
 			break;
-		case 'O':
-			if (!strcmp(optarg, "help")) {
-				settings_help(&b->set, stdout);
-				return -1;
-			}
-			if (settings_set(&b->set, optarg, &e))
-				die(2, "%s", e.msg);
-			break;
+		case 'O': settings_option(&b->set, optarg); break;
 		case 'o': b->out = optarg; break;
 		case 'q': quiet = 1; break;
 		case 't': b->truth = optarg; break;

@@ -269,14 +269,7 @@ bench_step(int argc, char **argv)
 			exit(0);
 		case 'q': quiet = 1; break;
 		case '?': exit(2);
-		case 'O':
-			if (!strcmp(optarg, "help")) {
-				settings_help(&b.set, stdout);
-				exit(0);
-			}
-			if (settings_set(&b.set, optarg, &e))
-				die(2, "%s", e.msg);
-			break;
+		case 'O': settings_option(&b.set, optarg); break;
 		default: b.arg[opt] = optarg; break;
 		}
 	b.steps = settings_int(&b.set, "n") * (b.layers ? 2 : 1) + settings_int(&b.set, "warmup");

@@ -187,3 +187,16 @@ settings_help(const struct settings *s, FILE *f)
 		fprintf(f, "%s\t%s\t%s\t%s\n", s->tab[i].key, s->tab[i].dflt ? s->tab[i].dflt : "-",
 		    s->tab[i].range, s->tab[i].help);
 }
+
+void
+settings_option(struct settings *s, const char *arg)
+{
+	struct err e;
+
+	if (!strcmp(arg, "help")) {
+		settings_help(s, stdout);
+		exit(0);
+	}
+	if (settings_set(s, arg, &e))
+		die(2, "%s", e.msg);
+}

@@ -90,7 +90,6 @@ version(void)
 static void
 parse(struct cmd *c, int argc, char **argv)
 {
-	struct err e;
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "b:c:d:f:hi:j:k:n:O:o:p:qs:t:Vw:x:", longopts,
@@ -100,14 +99,7 @@ parse(struct cmd *c, int argc, char **argv)
 		case 'V': version(); exit(0);
 		case 'q': quiet = 1; break;
 		case '?': fputs(usage, stderr); exit(2);
-		case 'O':
-			if (!strcmp(optarg, "help")) {
-				settings_help(&c->set, stdout);
-				exit(0);
-			}
-			if (settings_set(&c->set, optarg, &e))
-				die(2, "%s", e.msg);
-			break;
+		case 'O': settings_option(&c->set, optarg); break;
 		default: c->arg[opt] = optarg; break;
 		}
 	c->in = argv + optind;

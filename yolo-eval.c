@@ -103,7 +103,6 @@ static void
 parse(struct cmd *c, int argc, char **argv)
 {
 	struct eval_opts *o = &c->opt;
-	struct err e;
 	double v[EVAL_IOUS];
 	long n;
 	int ch;
@@ -136,14 +135,7 @@ parse(struct cmd *c, int argc, char **argv)
 					  "coco,voc07,voc10,darknet,ultralytics,ultralytics-2019");
 			break;
 		case 'n': c->names = optarg; break;
-		case 'O':
-			if (!strcmp(optarg, "help")) {
-				settings_help(&c->set, stdout);
-				exit(0);
-			}
-			if (settings_set(&c->set, optarg, &e))
-				bad_usage(e.msg);
-			break;
+		case 'O': settings_option(&c->set, optarg); break;
 		case 'o': c->out = optarg; break;
 		case 'q': quiet = 1; break;
 		case 'r': c->report = optarg; break;

@@ -78,19 +78,6 @@ mode(struct cmd *c, int m)
 }
 
 static void
-setting(struct cmd *c)
-{
-	struct err e;
-
-	if (!strcmp(optarg, "help")) {
-		settings_help(&c->set, stdout);
-		exit(0);
-	}
-	if (settings_set(&c->set, optarg, &e))
-		die(2, "%s", e.msg);
-}
-
-static void
 option(struct cmd *c, int letter)
 {
 	struct pack_opts *p = &c->pack;
@@ -131,7 +118,7 @@ option(struct cmd *c, int letter)
 		if (strcmp(optarg, "yolo") && strcmp(optarg, "coco") && strcmp(optarg, "voc"))
 			bad_value('f', "yolo, coco or voc");
 		break;
-	case 'O': setting(c); break;
+	case 'O': settings_option(&c->set, optarg); break;
 	case 'q': quiet = 1; break;
 	case 'h': usage(stdout); exit(0);
 	case 'V': printf("yolo-prep %s\n", YOLO_VERSION); exit(0);

@@ -35,7 +35,6 @@ version(void)
 static void
 parse(struct train_cmd *c, int argc, char **argv)
 {
-	struct err e;
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "A:b:c:d:e:g:hj:L:n:O:o:p:qRS:s:v:Vw:", longopts,
@@ -46,14 +45,7 @@ parse(struct train_cmd *c, int argc, char **argv)
 		case 'q': quiet = 1; break;
 		case 'R': c->resume = 1; break;
 		case '?': fputs(usage, stderr); exit(2);
-		case 'O':
-			if (!strcmp(optarg, "help")) {
-				settings_help(&c->set, stdout);
-				exit(0);
-			}
-			if (settings_set(&c->set, optarg, &e))
-				die(2, "%s", e.msg);
-			break;
+		case 'O': settings_option(&c->set, optarg); break;
 		default: c->arg[opt] = optarg; break;
 		}
 	c->in = argv + optind;

@@ -435,7 +435,6 @@ run(struct anchors *a, const struct cmd *m, struct cfg **c, struct err *e)
 static void
 parse(struct cmd *m, int argc, char **argv)
 {
-	struct err e;
 	int opt;
 
 	settings_open(&m->set, table);
@@ -445,14 +444,7 @@ parse(struct cmd *m, int argc, char **argv)
 		case 'V': printf("yolo-anchors %s\n", YOLO_VERSION); exit(0);
 		case 'q': quiet = 1; break;
 		case '?': fputs(usage, stderr); exit(2);
-		case 'O':
-			if (!strcmp(optarg, "help")) {
-				settings_help(&m->set, stdout);
-				exit(0);
-			}
-			if (settings_set(&m->set, optarg, &e))
-				die(2, "%s", e.msg);
-			break;
+		case 'O': settings_option(&m->set, optarg); break;
 		default: m->arg[opt] = optarg; break;
 		}
 	m->in = argv + optind;
