@@ -14,7 +14,7 @@ my @table = (			# module, its files, the modules it may call
 	['safetensors', 'safetensors', ''],
 	['schedule', 'schedule optimplan', ''],
 	['eval', 'evalap evalboot evalcurve evalerr evallist evalmap evalplot evalrows evalrule ' .
-	    'evalsort evaltide', ''],
+	    'evalsort evaltide evalultra', ''],
 	# Kernels and their host code: dev.h, fn.h and util; never a net, never each other.
 	['conv', 'conv convdirect convgemm winograd', ''],
 	['batchnorm', 'batchnorm', ''],
