@@ -88,7 +88,7 @@ forms(void)
 	struct cfg *c = cfg_parse("a.cfg", csp, strlen(csp), &e), *d;
 
 	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
-		char *s = recipe_cfg_text(c, t[i].loss);
+		char *s = recipe_cfg_text(c, t[i].loss, 0, 0);
 
 		d = cfg_parse("run.cfg", s, strlen(s), &e);
 		ok(d && d->nnote == 0 && d->l[1].u.yolo.new_coords == t[i].coords &&

@@ -50,12 +50,13 @@ path_of(const char *model)
 	return *model == 'c' ? xasprintf("%s.cfg", model) : xasprintf("%s%s.cfg", dir, model + 1);
 }
 
-/* The smallest side from 64 on that the network takes. */
+/* The smallest side from 64 on that the network takes, with a grid of 2x2 at its coarsest:
+ * batch-norm of a single value is all epsilon, and a folded network then overflows. */
 static int
 shrink(struct cfg *c, struct err *e)
 {
 	for (int s = 64; s <= 512; s += 32)
-		if (!cfg_resize(c, s, s, e))
+		if (s >= 2 * cfg_stride(c) && !cfg_resize(c, s, s, e))
 			return 0;
 	return -1;
 }
@@ -207,7 +208,7 @@ model(const char *name, struct dev *d, int all)
 		if (all || floats < SMALL)
 			train(name, d, c, NULL);
 		if (all && c->l[c->nl - 1].type == L_YOLO) {	/* the default recipe's loss too */
-			text = recipe_cfg_text(c, LOSS_CIOU);
+			text = recipe_cfg_text(c, LOSS_CIOU, 0, 0);
 			own = cfg_parse(path, text, strlen(text), &e);
 			if (own && !shrink(own, &e))
 				train(name, d, own, "ciou");
