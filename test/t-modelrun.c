@@ -162,6 +162,8 @@ train(const char *name, struct dev *d, struct cfg *c, const char *loss)
 		weights_init(c, &net->par, 0, &first);
 		trainer_put(t, &first);
 		bad = trainer_step(t, &b, &w, &s, &e) || trainer_step(t, &b, &w, &s2, &e);
+		w = (struct warm){ .momentum = .9 };	/* statistics of the weights as they are */
+		bad = bad || trainer_step(t, &b, &w, &s2, &e);
 	}
 	ok(!bad && s.finite && s.loss > 0 && s.gnorm > 0 && s2.finite, name, "trains a step");
 	if (!bad)
