@@ -67,7 +67,7 @@ main(int argc, char **argv)
 	if (train_prepare(&c, &e)) {
 		if (e.msg[0])
 			warn("%s", e.msg);
-		return c.usage ? 2 : 1;
+		exit(c.usage ? 2 : 1);
 	}
 	if (c.planned) {
 		train_close(&c);
