@@ -35,13 +35,13 @@ least(int a, int b)
 /* Of a strip, by p: its mean as a float, then the sums of deviations from that and of their
  * squares.  The first tells what the float mean lacks. */
 KERNEL
-moments_strip_k(const float *y, int rows, int c, int each, int parts, float *mean, float *dev,
+moments_strip_k(const void *y, int rows, int c, int each, int parts, float *mean, float *dev,
     float *lack)
 {
 	FOLD (p, parts, t, 0, 2 * least(rows - p * each, each), i, c) {
-		int n = least(rows - p * each, each), r = p * each + (t < n ? t : t - n),
-		    at = p * c + i;
-		float v = y[r * c + i];
+		int n = least(rows - p * each, each), r = p * each + (t < n ? t : t - n);
+		int at = p * c + i;
+		float v = load(y, r * c + i);
 
 		if (t < n)
 			mean[at] = (t ? mean[at] + v : v) * (t == n - 1 ? 1.f / (float)n : 1.f);
@@ -80,7 +80,7 @@ moments_k(int rows, int c, int each, int parts, const float *strip, const float 
 }
 
 static void
-moments(struct dev *d, const float *y, int rows, int c, float *mean, float *m2, void *ws)
+moments(struct dev *d, const void *y, int rows, int c, float *mean, float *m2, void *ws)
 {
 	int each = strip_rows(c), parts = strips(rows, c);
 	float *strip = (float *)ws, *dev = strip + (size_t)parts * (size_t)c;
@@ -127,17 +127,17 @@ inv_k(const float *m2, float count, int c, float *inv)
 }
 
 KERNEL
-apply_k(const float *y, int rows, int c, const float *mean, const float *inv, const float *gamma,
-    const float *beta, enum act a, float *z)
+apply_k(const void *y, int rows, int c, const float *mean, const float *inv, const float *gamma,
+    const float *beta, enum act a, void *z)
 {
 	BY_ACT(a, EACH2 (r, rows, i, c)
-		z[r * c + i] = fn_act(act, gamma[i] * inv[i] * (y[r * c + i] - mean[i]) +
-		    beta[i]););
+		store(z, r * c + i,
+		    fn_act(act, gamma[i] * inv[i] * (load(y, r * c + i) - mean[i]) + beta[i])););
 }
 
 static void
-apply(struct dev *d, const float *y, int rows, int c, const float *mean, const float *m2,
-    float count, const float *gamma, const float *beta, enum act a, float *z, void *ws)
+apply(struct dev *d, const void *y, int rows, int c, const float *mean, const float *m2,
+    float count, const float *gamma, const float *beta, enum act a, void *z, void *ws)
 {
 	float *inv = (float *)ws;
 
@@ -147,13 +147,12 @@ apply(struct dev *d, const float *y, int rows, int c, const float *mean, const f
 
 /* db[p][c] and dg[p][c] of a strip, by p. */
 KERNEL
-back_strip_k(const float *y, const float *dz, int rows, int c, int each, int parts,
-    const float *mean, const float *inv, const float *gamma, const float *beta, enum act a,
-    float *db, float *dg)
+back_strip_k(const void *y, const void *dz, int rows, int c, int each, int parts, const float *mean,
+    const float *inv, const float *gamma, const float *beta, enum act a, float *db, float *dg)
 {
 	BY_ACT(a, FOLD (p, parts, r, p * each, least(rows, p * each + each), i, c) {
-		float xhat = (y[r * c + i] - mean[i]) * inv[i];
-		float du = dz[r * c + i] * fn_slope(act, gamma[i] * xhat + beta[i]);
+		float xhat = (load(y, r * c + i) - mean[i]) * inv[i];
+		float du = load(dz, r * c + i) * fn_slope(act, gamma[i] * xhat + beta[i]);
 
 		db[p * c + i] = r == p * each ? du : db[p * c + i] + du;
 		dg[p * c + i] = r == p * each ? du * xhat : dg[p * c + i] + du * xhat;
@@ -175,7 +174,7 @@ add_strips_k(const float *part, int parts, int c, int add, float *sum)
 }
 
 static void
-back_sums(struct dev *d, const float *y, const float *dz, int rows, int c, const float *mean,
+back_sums(struct dev *d, const void *y, const void *dz, int rows, int c, const float *mean,
     const float *m2, float count, const float *gamma, const float *beta, enum act a, float *dgamma,
     float *dbeta, void *ws)
 {
@@ -190,21 +189,21 @@ back_sums(struct dev *d, const float *y, const float *dz, int rows, int c, const
 }
 
 KERNEL
-back_apply_k(const float *y, float *dz, int rows, int c, const float *mean, const float *inv,
+back_apply_k(const void *y, void *dz, int rows, int c, const float *mean, const float *inv,
     const float *gamma, const float *beta, enum act a, float one, const float *dgamma,
     const float *dbeta)
 {
 	BY_ACT(a, EACH2 (r, rows, i, c) {
-		float xhat = (y[r * c + i] - mean[i]) * inv[i];
-		float du = dz[r * c + i] * fn_slope(act, gamma[i] * xhat + beta[i]);
+		float xhat = (load(y, r * c + i) - mean[i]) * inv[i];
+		float du = load(dz, r * c + i) * fn_slope(act, gamma[i] * xhat + beta[i]);
 
-		dz[r * c + i] = gamma[i] * inv[i] * (du - one * dbeta[i] -
-		    xhat * (one * dgamma[i]));
+		store(dz, r * c + i,
+		    gamma[i] * inv[i] * (du - one * dbeta[i] - xhat * (one * dgamma[i])));
 	});
 }
 
 static void
-back_apply(struct dev *d, const float *y, float *dz, int rows, int c, const float *mean,
+back_apply(struct dev *d, const void *y, void *dz, int rows, int c, const float *mean,
     const float *m2, float count, const float *gamma, const float *beta, enum act a,
     const float *dgamma, const float *dbeta, void *ws)
 {
@@ -258,36 +257,35 @@ fold(struct dev *d, float *w, int rows, int c, const float *gamma, const float *
 }
 
 KERNEL
-bias_act_k(float *u, int rows, int c, const float *bias, enum act a, float *z)
+bias_act_k(void *u, int rows, int c, const float *bias, enum act a, void *z)
 {
 	BY_ACT(a, EACH2 (r, rows, i, c) {
-		float v = u[r * c + i] + bias[i];
+		float v = load(u, r * c + i) + bias[i];
 
-		u[r * c + i] = v;
-		z[r * c + i] = fn_act(act, v);
+		store(u, r * c + i, v);
+		store(z, r * c + i, fn_act(act, v));
 	});
 }
 
 static void
-bias_act(struct dev *d, float *u, int rows, int c, const float *bias, enum act a, float *z)
+bias_act(struct dev *d, void *u, int rows, int c, const float *bias, enum act a, void *z)
 {
 	RUN(d, bias_act_k, rows * c, u, rows, c, bias, a, z);
 }
 
 KERNEL
-bias_back_k(const float *u, float *dz, int rows, int c, int each, int parts, enum act a,
-    float *part)
+bias_back_k(const void *u, void *dz, int rows, int c, int each, int parts, enum act a, float *part)
 {
 	BY_ACT(a, FOLD (p, parts, r, p * each, least(rows, p * each + each), i, c) {
-		float du = dz[r * c + i] * fn_slope(act, u[r * c + i]);
+		float du = load(dz, r * c + i) * fn_slope(act, load(u, r * c + i));
 
-		dz[r * c + i] = du;
+		store(dz, r * c + i, du);
 		part[p * c + i] = r == p * each ? du : part[p * c + i] + du;
 	});
 }
 
 static void
-bias_act_back(struct dev *d, const float *u, float *dz, int rows, int c, enum act a, float *dbias,
+bias_act_back(struct dev *d, const void *u, void *dz, int rows, int c, enum act a, float *dbias,
     void *ws)
 {
 	int each = strip_rows(c), parts = strips(rows, c);

@@ -10,6 +10,7 @@
 #include "yolo.h"
 
 static const struct setting settings[] = {
+	{ "emulate", "0", "0|1", "-p bf16 also on a CPU without it: the same numbers, slowly" },
 	{ "exact", "0", "0|1", "plain kernels only" },
 	{ "loss", NULL, "text", "loss flavour (by the cfg's keys)" },
 	{ "n", "5", "int 1..100000", "steps that are timed; the median counts" },
@@ -40,10 +41,11 @@ struct bench {
 static double
 gemm_rate(struct dev *d, int m, int n, int k)
 {
-	float *a = (float *)d->ops->alloc(d, sizeof(float) * (size_t)m * (size_t)k);
-	float *b = (float *)d->ops->alloc(d, sizeof(float) * (size_t)k * (size_t)n);
-	float *c = (float *)d->ops->alloc(d, sizeof(float) * (size_t)m * (size_t)n);
-	struct gemm g = { 0, 0, m, n, k, 1, a, k, b, n, 0, c, n };
+	int half = d->store->bytes == 2;
+	void *a = d->ops->alloc(d, sizeof(float) * (size_t)m * (size_t)k);
+	void *b = d->ops->alloc(d, sizeof(float) * (size_t)k * (size_t)n);
+	void *c = d->ops->alloc(d, sizeof(float) * (size_t)m * (size_t)n);
+	struct gemm g = { 0, 0, m, n, k, 1, a, k, b, n, 0, c, n, half, half };
 	double best = 0;
 
 	if (a && b && c) {
@@ -107,7 +109,7 @@ open_bench(struct bench *b, char **in, int nin, struct err *e)
 {
 	struct dev_opts o = { .threads = settings_given(&b->set, "threads") ?
 		(int)settings_int(&b->set, "threads") : cores(), .exact = (int)settings_int(&b->set,
-		"exact"), .tf32 = b->arg['p'] && !strcmp(b->arg['p'], "tf32") };
+		"exact"), .emulate = (int)settings_int(&b->set, "emulate") };
 	struct net_opts no = { .train = 1, .bn_momentum = .1f };
 	struct settings none;
 	int w, h, bad;
@@ -127,7 +129,7 @@ open_bench(struct bench *b, char **in, int nin, struct err *e)
 	b->recipe.train.parts = 1;
 	no.batch = b->recipe.batch;
 	b->before_mb = bench_rss_mb();
-	if (!(b->dev = dev_open(b->arg['d'], &o, e)) ||
+	if (dev_precision(&o, b->arg['p'], e) || !(b->dev = dev_open(b->arg['d'], &o, e)) ||
 	    !(b->net = net_open(b->dev, b->cfg, &no, e)) ||
 	    !(b->t = trainer_open(b->net, NULL, &b->recipe.train, e)))
 		return -1;
@@ -207,9 +209,9 @@ print_step(struct bench *b, double *t, double wait, int n)
 	printf("#cfg\tdevice\tprecision\tsize\tbatch\tranks\tstep_ms\timg_s\tgflops\tgemm_peak"
 	    "\tshare\twait_share\tmem_mb\tplan_mb\tthreads\n");
 	printf("%s\t%s\t%s\t%dx%d\t%d\t1\t%.2f\t%.3f\t%.2f\t%.2f\t%.4f\t%.4f\t%.1f\t%.1f\t%d\n",
-	    path_base(b->cfg->path), b->dev->name, b->dev->tf32 ? "tf32" : "fp32",
-	    b->cfg->l[0].in_w, b->cfg->l[0].in_h, b->recipe.batch, median * 1e3,
-	    b->recipe.batch / median, flops / median, b->peak, flops / median / b->peak, wait / sum,
+	    path_base(b->cfg->path), b->dev->name, dev_precision_name(b->dev), b->cfg->l[0].in_w,
+	    b->cfg->l[0].in_h, b->recipe.batch, median * 1e3, b->recipe.batch / median,
+	    flops / median, b->peak, flops / median / b->peak, wait / sum,
 	    b->peak_mb - b->before_mb, (b->net->bytes.total +
 	    trainer_bytes(&b->net->par, &b->recipe.train) + b->batches) / 1e6, b->dev->threads);
 }

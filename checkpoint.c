@@ -7,7 +7,7 @@
 
 #include "yolo.h"
 
-enum { NKEY = 15 };
+enum { NKEY = 16 };
 
 void
 checkpoint_free(struct checkpoint *c)
@@ -16,6 +16,7 @@ checkpoint_free(struct checkpoint *c)
 	free(c->options);
 	free(c->loss);
 	free(c->cfg);
+	free(c->precision);
 	memset(c, 0, sizeof *c);
 }
 
@@ -94,12 +95,14 @@ checkpoint_save(const char *path, const struct cfg *cfg, const struct params *pa
 	char *text = plain ? xstrdup(c->cfg) : base64(c->cfg);
 	char *key[NKEY] = { (char *)"bad", (char *)"batch", (char *)"best", (char *)"best_step",
 		(char *)(plain ? "cfg" : "cfg.base64"), (char *)"data", (char *)"loss",
-		(char *)"options", (char *)"samples", (char *)"seed", (char *)"skipped",
-		(char *)"stale", (char *)"step", (char *)"t", (char *)"threads" };
+		(char *)"options", (char *)"precision", (char *)"samples", (char *)"seed",
+		(char *)"skipped", (char *)"stale", (char *)"step", (char *)"t",
+		(char *)"threads" };
 	char *value[NKEY] = { xasprintf("%ld", c->bad), xasprintf("%d", c->batch),
 		xasprintf("%.17g", c->best),
 		xasprintf("%ld", c->best_step), text, xstrdup(c->data), xstrdup(c->loss),
-		xstrdup(c->options), xasprintf("%llu", (unsigned long long)c->samples),
+		xstrdup(c->options), xstrdup(c->precision ? c->precision : "fp32"),
+		xasprintf("%llu", (unsigned long long)c->samples),
 		xasprintf("%llu", (unsigned long long)c->seed), xasprintf("%ld", c->skipped),
 		xasprintf("%ld", c->stale), xasprintf("%ld", c->step), xasprintf("%ld", c->t),
 		xasprintf("%d", c->threads) };
@@ -147,6 +150,8 @@ checkpoint_read(const char *path, struct checkpoint *c, struct err *e)
 	c->options = xstrdup(st_meta(st, "options"));
 	c->data = xstrdup(st_meta(st, "data"));
 	c->loss = xstrdup(st_meta(st, "loss"));
+	if (st_meta(st, "precision"))
+		c->precision = xstrdup(st_meta(st, "precision"));
 	st_close(st);
 	return 0;
 }

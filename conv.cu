@@ -1,13 +1,19 @@
 /* conv.cu -- convolution: which kind does it.
  *
- * The first that fits: depthwise without columns, Winograd where it pays, and the GEMM on columns,
- * which does every shape.  One workspace serves all directions and batch-norm of the output. */
+ * The first that fits: depthwise without columns, Winograd where it pays (not in bfloat16: rounding
+ * its transforms costs digits), and the GEMM on columns, which does every shape.  One workspace
+ * serves all directions and batch-norm of the output. */
 #include "yolo.h"
 #include "dev.h"
 
-enum { NKIND = 3 };
-static const struct conv_kind *const kinds[NKIND] = { &BACKEND(direct), &BACKEND(winograd),
-	&BACKEND(convgemm) };
+static const struct conv_kind *const kinds[] = {
+	&BACKEND(direct),
+#ifndef BF16
+	&BACKEND(winograd),
+#endif
+	&BACKEND(convgemm),
+};
+enum { NKIND = sizeof kinds / sizeof *kinds };
 
 static const struct conv_kind *
 kind(const struct dev *d, const struct conv_shape *s, enum conv_way way)
@@ -33,22 +39,20 @@ workspace(struct dev *d, const struct conv_shape *s, int train)
 }
 
 static void
-forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y,
-    void *ws)
+forward(struct dev *d, const struct conv_shape *s, const void *x, const float *w, void *y, void *ws)
 {
 	kind(d, s, CONV_FORWARD)->ops.forward(d, s, x, w, y, ws);
 }
 
 static void
-dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx,
-    int add, void *ws)
+dgrad(struct dev *d, const struct conv_shape *s, const void *dy, const float *w, void *dx, int add,
+    void *ws)
 {
 	kind(d, s, CONV_DGRAD)->ops.dgrad(d, s, dy, w, dx, add, ws);
 }
 
 static void
-wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
-    void *ws)
+wgrad(struct dev *d, const struct conv_shape *s, const void *x, const void *dy, float *dw, void *ws)
 {
 	kind(d, s, CONV_WGRAD)->ops.wgrad(d, s, x, dy, dw, ws);
 }

@@ -16,11 +16,13 @@
  * then takes all threads).
  *
  * A GEMM on rows a power of two apart runs at half speed on a CPU (they fall on the same cache
- * sets), so kernels and columns are copied to padded rows; a copy is nothing to a product. */
+ * sets), so kernels and columns are copied to padded rows; a copy is nothing to a product.  In
+ * bfloat16 kernels are copied always: parameters are float, the factors of a product are not. */
 #include <string.h>
 
 #include "yolo.h"
 #include "dev.h"
+#include "fn.h"
 
 enum { MIN_ROWS = 256, SMALL_DW = 1 << 16 };
 
@@ -30,7 +32,7 @@ struct gather { int h, w, c, off, cg, gh, gw, sy, sx, y0, x0, ny, nx, dy, dx; };
 
 #if defined(EMU) || defined(__CUDACC__)
 KERNEL
-gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
+gather_k(struct gather g, const void *x, int r0, int rows, int ld, void *col)
 {
 	EACH2 (t, rows * g.ny * g.nx, i, g.cg) {
 		int tap = t % (g.ny * g.nx), row = t / (g.ny * g.nx), r = r0 + row,
@@ -38,8 +40,10 @@ gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
 		int iy = r / g.gw % g.gh * g.sy + g.y0 + tap / g.nx * g.dy;
 		int ix = r % g.gw * g.sx + g.x0 + tap % g.nx * g.dx;
 
-		col[row * ld + tap * g.cg + i] = iy < 0 || iy >= g.h || ix < 0 || ix >= g.w ? 0 :
-		    x[((b * g.h + iy) * g.w + ix) * g.c + g.off + i];
+		int out = iy < 0 || iy >= g.h || ix < 0 || ix >= g.w;
+
+		store(col, row * ld + tap * g.cg + i,
+		    out ? 0 : load(x, ((b * g.h + iy) * g.w + ix) * g.c + g.off + i));
 	}
 }
 #else
@@ -47,7 +51,7 @@ gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
  * a grid line, the first tap at ix, copied as a whole where they stand side by side.  Those of a
  * stem, 3 taps of 3 channels, are so many that a copy of known length pays. */
 DEVICE void
-gather_taps(const struct gather *g, const float *line, int ix, float *to)
+gather_taps(const struct gather *g, const STORED *line, int ix, STORED *to)
 {
 	size_t run = (size_t)g->cg * sizeof *to;
 
@@ -69,7 +73,7 @@ gather_taps(const struct gather *g, const float *line, int ix, float *to)
 }
 
 DEVICE void
-gather_line(const struct gather *g, const float *line, int ix, int n, int ld, float *to)
+gather_line(const struct gather *g, const STORED *line, int ix, int n, int ld, STORED *to)
 {
 	int stem = g->c == 3 && g->cg == 3 && g->nx == 3 && g->dx == 1;
 
@@ -83,7 +87,7 @@ gather_line(const struct gather *g, const float *line, int ix, int n, int ld, fl
 }
 
 KERNEL
-gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
+gather_k(struct gather g, const STORED *x, int r0, int rows, int ld, STORED *col)
 {
 	int first = r0 / g.gw;
 
@@ -102,36 +106,43 @@ gather_k(struct gather g, const float *x, int r0, int rows, int ld, float *col)
 
 /* Rows of n numbers to other row lengths. */
 KERNEL
-rows_k(const float *from, int from_ld, int rows, int n, float *to, int to_ld)
+rows_k(const void *from, int from_ld, int rows, int n, void *to, int to_ld)
 {
 	EACH2 (r, rows, i, n)
-		to[r * to_ld + i] = from[r * from_ld + i];
+		store(to, r * to_ld + i, load(from, r * from_ld + i));
+}
+
+KERNEL
+weights_k(const float *w, int rows, int n, void *to, int to_ld)
+{
+	EACH2 (r, rows, i, n)
+		store(to, r * to_ld + i, w[r * n + i]);
 }
 
 /* The kernels of the taps ky = y0, y0 - ys, ... (ny of them) and likewise kx, for one group, as
  * dgrad wants them: out[tap][filter of the group][channel], rows of ld. */
 KERNEL
 flip_k(const float *w, int size, int cg, int k, int f0, int kg, int y0, int ys, int ny, int x0,
-    int xs, int nx, int ld, float *out)
+    int xs, int nx, int ld, void *out)
 {
 	EACH2 (t, ny * nx * kg, i, cg) {
 		int tap = t / kg, ky = y0 - tap / nx * ys, kx = x0 - tap % nx * xs;
 
-		out[t * ld + i] = w[((ky * size + kx) * cg + i) * k + f0 + t % kg];
+		store(out, t * ld + i, w[((ky * size + kx) * cg + i) * k + f0 + t % kg]);
 	}
 }
 
 /* Rows of one residue class back to their pixels. */
 KERNEL
-scatter_k(const float *from, int r0, int rows, int gh, int gw, int cg, int sy, int sx, int qy,
-    int qx, int h, int w, int c, int off, int add, float *dx)
+scatter_k(const void *from, int r0, int rows, int gh, int gw, int cg, int sy, int sx, int qy,
+    int qx, int h, int w, int c, int off, int add, void *dx)
 {
 	EACH2 (t, rows, i, cg) {
 		int r = r0 + t, b = r / (gh * gw), y = r / gw % gh * sy + qy, x = r % gw * sx + qx;
-		int at = ((b * h + y) * w + x) * c + off + i;
-		float v = from ? from[t * cg + i] : 0;
+		int to = ((b * h + y) * w + x) * c + off + i;
+		float v = from ? load(from, t * cg + i) : 0;
 
-		dx[at] = add ? dx[at] + v : v;
+		store(dx, to, add ? load(dx, to) + v : v);
 	}
 }
 
@@ -148,7 +159,7 @@ ceil_div(int a, int b)
 	return (a + b - 1) / b;
 }
 
-/* Rows for one task, at most, when a row takes width floats of workspace: never fewer for more
+/* Rows for one task, at most, when a row takes width numbers of workspace: never fewer for more
  * rows, so a workspace for a large batch does for a small one. */
 static int
 most_rows(int rows, int width)
@@ -169,14 +180,17 @@ task_rows(int rows, int width)
 	return ceil_div(rows, cuts);
 }
 
-/* The row length of a buffer for rows of n. */
+enum { HALF = sizeof(STORED) < sizeof(float) };
+
+/* The row length of a buffer for rows of n; tensor cores want whole 16 bytes of bfloat16. */
 static int
 padded(int n)
 {
+	n = HALF ? (n + 7) / 8 * 8 : n;
 	return n >= 128 && n % 64 == 0 ? n + LINE_PAD : n;
 }
 
-/* Floats of a worker's m rows, whole cache lines. */
+/* Numbers of a worker's m rows, whole cache lines. */
 static size_t
 area(int m, int ld)
 {
@@ -189,11 +203,13 @@ plain(const struct conv_shape *s)		/* the tensor itself is the columns */
 	return s->size == 1 && s->stride_y == 1 && s->stride_x == 1 && !s->pad;
 }
 
+/* C = A B, stored as activations are; dw: C = A^T B in float. */
 static void
-gemm(struct dev *d, int ta, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
-    float beta, float *c, int ldc)
+gemm(struct dev *d, int dw, int m, int n, int k, const void *a, int lda, const void *b, int ldb,
+    int add, void *c, int ldc)
 {
-	struct gemm g = { ta, 0, m, n, k, 1, a, lda, b, ldb, beta, c, ldc };
+	struct gemm g = { dw, 0, m, n, k, 1, a, lda, b, ldb, (float)add, c, ldc, HALF,
+		HALF && !dw };
 
 	d->ops->gemm(d, &g);
 }
@@ -209,32 +225,31 @@ columns(const struct conv_shape *s, int group)
 }
 
 static void
-forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y,
-    void *room)
+forward(struct dev *d, const struct conv_shape *s, const void *x, const float *w, void *y, void *ws)
 {
-	float *ws = (float *)room;
 	int rows = s->n * s->oh * s->ow, cg = s->c / s->groups, kg = s->k / s->groups;
 	int width = s->size * s->size * cg, ld = padded(width), m = task_rows(rows, ld),
 	    wl = padded(s->k);
 	int cuts = ceil_div(rows, m);
+	const void *kernels = w;
 
-	if (wl > s->k) {
-		RUN(d, rows_k, width * s->k, w, s->k, width, s->k, ws, wl);
-		w = ws;
-		ws += (size_t)width * wl;
+	if (HALF || wl > s->k) {
+		RUN(d, weights_k, width * s->k, w, width, s->k, ws, wl);
+		kernels = ws;
+		ws = item(ws, (size_t)width * wl);
 	}
 	TASKS (d, t, cuts * s->groups) {
 		struct gather g = columns(s, t / cuts);
 		int r0 = t % cuts * m, n = rows - r0 < m ? rows - r0 : m, f0 = t / cuts * kg;
-		const float *a = x + (size_t)r0 * s->c + g.off;
-		float *col = ws + WORKER * area(m, ld);
+		const void *a = item(x, (size_t)r0 * s->c + g.off);
+		STORED *col = (STORED *)item(ws, WORKER * area(m, ld));
 
 		if (!plain(s)) {
-			RUN(d, gather_k, n * width, g, x, r0, n, ld, col);
+			RUN(d, gather_k, n * width, g, (const STORED *)x, r0, n, ld, col);
 			a = col;
 		}
-		gemm(d, 0, n, kg, width, a, plain(s) ? s->c : ld, w + f0, wl, 0,
-		    y + (size_t)r0 * s->k + f0, s->k);
+		gemm(d, 0, n, kg, width, a, plain(s) ? s->c : ld, item(kernels, f0), wl, 0,
+		    item(y, (size_t)r0 * s->k + f0), s->k);
 	}
 }
 
@@ -283,32 +298,33 @@ class_of(const struct conv_shape *s, int q)
 }
 
 static void
-dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const float *dy,
-    const float *w, float *dx, int add, float *ws)
+dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const void *dy,
+    const float *w, void *dx, int add, void *ws)
 {
 	struct class_plan p = class_of(s, q);
 	int cg = s->c / s->groups, kg = s->k / s->groups, off = group * cg;
 	int whole = s->stride_y * s->stride_x == 1 && p.width;
 	struct gather g = { s->oh, s->ow, s->k, group * kg, kg, p.v.grid, p.u.grid, 1, 1, p.v.out0,
 		p.u.out0, p.v.n, p.u.n, p.v.out_step, p.u.out_step };
-	float *flipped = ws;
+	void *flipped = ws;
 
 	if (!p.rows)
 		return;
 	RUN(d, flip_k, p.width * cg, w, s->size, cg, s->k, group * kg, kg, p.v.tap0, p.v.step,
 	    p.v.n, p.u.tap0, p.u.step, p.u.n, p.wl, flipped);
-	ws += (size_t)p.width * p.wl;
+	ws = item(ws, (size_t)p.width * p.wl);
 	TASKS (d, t, ceil_div(p.rows, p.m)) {
-		int r0 = t * p.m, n = p.rows - r0 < p.m ? p.rows - r0 : p.m, lda = plain(s) ? s->k :
-		    p.ld;
-		float *col = ws + WORKER * area(p.m, p.ld + cg), *to = col + (size_t)n * p.ld;
-		const float *a = plain(s) ? dy + (size_t)r0 * s->k + group * kg : col;
+		int r0 = t * p.m, n = p.rows - r0 < p.m ? p.rows - r0 : p.m;
+		int lda = plain(s) ? s->k : p.ld;
+		STORED *col = (STORED *)item(ws, WORKER * area(p.m, p.ld + cg));
+		STORED *to = col + (size_t)n * p.ld;
+		const void *a = plain(s) ? item(dy, (size_t)r0 * s->k + group * kg) : col;
 
 		if (p.width && !plain(s))
-			RUN(d, gather_k, n * p.width, g, dy, r0, n, p.ld, col);
+			RUN(d, gather_k, n * p.width, g, (const STORED *)dy, r0, n, p.ld, col);
 		if (whole)
-			gemm(d, 0, n, cg, p.width, a, lda, flipped, p.wl, (float)add,
-			    dx + (size_t)r0 * s->c + off, s->c);
+			gemm(d, 0, n, cg, p.width, a, lda, flipped, p.wl, add,
+			    item(dx, (size_t)r0 * s->c + off), s->c);
 		else {
 			if (p.width)
 				gemm(d, 0, n, cg, p.width, a, lda, flipped, p.wl, 0, to, cg);
@@ -320,12 +336,12 @@ dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const f
 }
 
 static void
-dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx,
-    int add, void *ws)
+dgrad(struct dev *d, const struct conv_shape *s, const void *dy, const float *w, void *dx, int add,
+    void *ws)
 {
 	for (int g = 0; g < s->groups; g++)
 		for (int q = 0; q < s->stride_y * s->stride_x; q++)
-			dgrad_class(d, s, g, q, dy, w, dx, add, (float *)ws);
+			dgrad_class(d, s, g, q, dy, w, dx, add, ws);
 }
 
 /* ---- wgrad -------------------------------------------------------------------------------- */
@@ -338,22 +354,22 @@ small_dw(const struct conv_shape *s)
 
 /* The two factors of dW for rows r0..r0+n of a group, in buffers of good row lengths where their
  * own would be bad.  ws has room for n * (padded(width) + padded(kg)). */
-struct factors { const float *a, *b; int lda, ldb; };
+struct factors { const void *a, *b; int lda, ldb; };
 
 static struct factors
-factors(struct dev *d, const struct conv_shape *s, int group, int r0, int n, const float *x,
-    const float *dy, float *ws)
+factors(struct dev *d, const struct conv_shape *s, int group, int r0, int n, const void *x,
+    const void *dy, void *ws)
 {
 	struct gather g = columns(s, group);
 	int kg = s->k / s->groups, width = s->size * s->size * g.cg, ld = padded(width);
-	struct factors f = { x + (size_t)r0 * s->c + g.off, dy + (size_t)r0 * s->k + group * kg,
-		s->c, s->k };
+	struct factors f = { item(x, (size_t)r0 * s->c + g.off),
+		item(dy, (size_t)r0 * s->k + group * kg), s->c, s->k };
 
 	if (!plain(s) || ld > width) {
-		RUN(d, gather_k, n * width, g, x, r0, n, ld, ws);
+		RUN(d, gather_k, n * width, g, (const STORED *)x, r0, n, ld, (STORED *)ws);
 		f.a = ws;
 		f.lda = ld;
-		ws += (size_t)n * ld;
+		ws = item(ws, (size_t)n * ld);
 	}
 	if (padded(kg) > kg) {
 		RUN(d, rows_k, n * kg, f.b, s->k, n, kg, ws, padded(kg));
@@ -371,7 +387,7 @@ factor_width(const struct conv_shape *s)
 
 /* dW small: parts of the rows, each with a dW of its own, added up in order. */
 static void
-wgrad_parts(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
+wgrad_parts(struct dev *d, const struct conv_shape *s, const void *x, const void *dy, float *dw,
     float *ws)
 {
 	int rows = s->n * s->oh * s->ow, width = s->size * s->size * (s->c / s->groups);
@@ -382,9 +398,9 @@ wgrad_parts(struct dev *d, const struct conv_shape *s, const float *x, const flo
 
 	parts = ceil_div(rows, each);
 	TASKS (d, t, parts * s->groups) {
-		int p = t % parts, g = t / parts, end = rows - p * each < each ? rows :
-		    (p + 1) * each;
-		float *buf = own + WORKER * area(m, factor_width(s));
+		int p = t % parts, g = t / parts;
+		int end = rows - p * each < each ? rows : (p + 1) * each;
+		void *buf = item(own, WORKER * area(m, factor_width(s)));
 
 		for (int r = p * each; r < end; r += m) {
 			int len = end - r < m ? end - r : m;
@@ -408,8 +424,8 @@ shared_rows(const struct conv_shape *s)
 }
 
 static void
-wgrad_slabs(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
-    float *ws)
+wgrad_slabs(struct dev *d, const struct conv_shape *s, const void *x, const void *dy, float *dw,
+    void *ws)
 {
 	int rows = s->n * s->oh * s->ow, width = s->size * s->size * (s->c / s->groups);
 	int kg = s->k / s->groups, cuts = ceil_div(rows, shared_rows(s)), m = ceil_div(rows, cuts);
@@ -422,20 +438,19 @@ wgrad_slabs(struct dev *d, const struct conv_shape *s, const float *x, const flo
 		TASKS (d, t, slabs) {
 			int i = t * slab, len = width - i < slab ? width - i : slab;
 
-			gemm(d, 1, len, kg, n, f.a + i, f.lda, f.b, f.ldb, 1,
+			gemm(d, 1, len, kg, n, item(f.a, i), f.lda, f.b, f.ldb, 1,
 			    dw + (size_t)i * s->k + g * kg, s->k);
 		}
 	}
 }
 
 static void
-wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
-    void *ws)
+wgrad(struct dev *d, const struct conv_shape *s, const void *x, const void *dy, float *dw, void *ws)
 {
 	if (small_dw(s))
 		wgrad_parts(d, s, x, dy, dw, (float *)ws);
 	else
-		wgrad_slabs(d, s, x, dy, dw, (float *)ws);
+		wgrad_slabs(d, s, x, dy, dw, ws);
 }
 
 static size_t
@@ -449,16 +464,11 @@ workspace(struct dev *d, const struct conv_shape *s, int train)
 {
 	int rows = s->n * s->oh * s->ow, width = s->size * s->size * (s->c / s->groups);
 	int ld = padded(width), wl = padded(s->k), fw = factor_width(s);
-	size_t th = (size_t)d->threads, need;
+	size_t th = (size_t)d->threads, parts, need;
 
-	need = (wl > s->k ? (size_t)width * wl : 0) + th * area(most_rows(rows, ld), ld);
+	need = (HALF || wl > s->k ? (size_t)width * wl : 0) + th * area(most_rows(rows, ld), ld);
 	if (!train)
-		return need * sizeof(float);
-	if (small_dw(s))
-		need = most(need, TASK_CUTS * (size_t)width * s->k + th * area(most_rows(rows, fw),
-		    fw));
-	else
-		need = most(need, (size_t)shared_rows(s) * (size_t)fw);
+		return need * sizeof(STORED);
 	for (int q = 0; q < s->stride_y * s->stride_x; q++) {
 		struct class_plan p = class_of(s, q);
 		int row = p.ld + s->c / s->groups;
@@ -467,7 +477,11 @@ workspace(struct dev *d, const struct conv_shape *s, int train)
 			need = most(need, (size_t)p.width * p.wl + th * area(most_rows(p.rows, row),
 			    row));
 	}
-	return need * sizeof(float);
+	if (!small_dw(s))
+		return most(need, (size_t)shared_rows(s) * (size_t)fw) * sizeof(STORED);
+	parts = TASK_CUTS * (size_t)width * s->k * sizeof(float) +
+	    th * area(most_rows(rows, fw), fw) * sizeof(STORED);
+	return most(need * sizeof(STORED), parts);
 }
 
 static int

@@ -1,4 +1,4 @@
-/* cpu.c -- the CPU as a device: host memory, oneDNN's GEMM.
+/* cpu.c -- the CPU as a device: host memory, oneDNN's GEMM (cpubf16.c has that of bfloat16).
  *
  * Nothing is queued: an operation has ended when its function returns.  dnnl_sgemm (row-major, the
  * same call in oneDNN 2 and 3) takes all threads of the device, and one when it is called inside a
@@ -62,8 +62,13 @@ cpu_gemm(struct dev *d, const struct gemm *g)
 	(void)d;
 	if (g->m < 1 || g->n < 1)
 		return;
-	if (dnnl_sgemm(g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', g->m, g->n, g->k, g->alpha, g->a,
-	    g->lda, g->b, g->ldb, g->beta, g->c, g->ldc) != dnnl_success)
+	if (g->ab16) {
+		cpu_gemm_bf16(g);
+		return;
+	}
+	if (dnnl_sgemm(g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', g->m, g->n, g->k, g->alpha,
+	    (const float *)g->a, g->lda, (const float *)g->b, g->ldb, g->beta, (float *)g->c,
+	    g->ldc) != dnnl_success)
 		die(1, "dnnl_sgemm %d x %d x %d failed: out of memory?", g->m, g->n, g->k);
 }
 
@@ -102,6 +107,6 @@ cpu_describe(int index, char *out, size_t len)
 	const dnnl_version_t *v = dnnl_version();
 
 	(void)index;
-	snprintf(out, len, "cpu: %d threads, oneDNN %d.%d.%d", dev_cores(), v->major, v->minor,
-	    v->patch);
+	snprintf(out, len, "cpu: %d threads, oneDNN %d.%d.%d%s", dev_cores(), v->major, v->minor,
+	    v->patch, cpu_has_bf16() ? ", bf16" : "");
 }

@@ -4,7 +4,8 @@
  * interfaces.  cublasLt is opened at the first use through one table of functions, so a program
  * starts fast and starts anywhere; what is missing is one line naming its package.  Everything is
  * queued on the device's stream in order.  cublasLt is column-major: the row-major product
- * C = A B is its C' = B' A'.  What its heuristic chose is kept by shape, with its own workspace. */
+ * C = A B is its C' = B' A'.  What its heuristic chose is kept by shape, with its own workspace.
+ * Sums are float whatever the factors are. */
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -27,7 +28,7 @@ struct blas {
 	FUNCTIONS(MEMBER)
 };
 
-struct key { int ta, tb, m, n, k, lda, ldb, ldc, align, adds; };
+struct key { int ta, tb, m, n, k, lda, ldb, ldc, align, adds, ab16, c16; };
 struct plan {			/* one shape of GEMM, made ready */
 	struct key key;
 	cublasLtMatmulDesc_t desc;
@@ -173,6 +174,8 @@ plan_make(struct dev *d, const struct key *k)
 	cublasOperation_t ta = k->tb ? CUBLAS_OP_T : CUBLAS_OP_N, tb = k->ta ? CUBLAS_OP_T :
 	    CUBLAS_OP_N;
 	uint64_t m = (uint64_t)k->n, n = (uint64_t)k->m, kk = (uint64_t)k->k;
+	cudaDataType_t ab = k->ab16 ? CUDA_R_16BF : CUDA_R_32F;
+	cudaDataType_t c = k->c16 ? CUDA_R_16BF : CUDA_R_32F;
 
 	p->key = *k;
 	must_blas(l->cublasLtMatmulDescCreate(&p->desc, d->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 :
@@ -181,11 +184,11 @@ plan_make(struct dev *d, const struct key *k)
 	    sizeof ta), "matmul");
 	must_blas(l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb,
 	    sizeof tb), "matmul");
-	must_blas(l->cublasLtMatrixLayoutCreate(&p->a, CUDA_R_32F, k->tb ? kk : m, k->tb ? m : kk,
-	    k->ldb), "matrix");
-	must_blas(l->cublasLtMatrixLayoutCreate(&p->b, CUDA_R_32F, k->ta ? n : kk, k->ta ? kk : n,
-	    k->lda), "matrix");
-	must_blas(l->cublasLtMatrixLayoutCreate(&p->c, CUDA_R_32F, m, n, k->ldc), "matrix");
+	must_blas(l->cublasLtMatrixLayoutCreate(&p->a, ab, k->tb ? kk : m, k->tb ? m : kk, k->ldb),
+	    "matrix");
+	must_blas(l->cublasLtMatrixLayoutCreate(&p->b, ab, k->ta ? n : kk, k->ta ? kk : n, k->lda),
+	    "matrix");
+	must_blas(l->cublasLtMatrixLayoutCreate(&p->c, c, m, n, k->ldc), "matrix");
 	choose(d, p);
 	return p;
 }
@@ -194,7 +197,7 @@ static int
 alignment(const void *a, const void *b, const void *c)
 {
 	uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
-	int align = 4;
+	int align = 2;
 
 	while (align < 256 && !(all & (uintptr_t)align))
 		align *= 2;
@@ -210,7 +213,7 @@ plan_find(struct dev *d, const struct gemm *g)
 
 	memset(&k, 0, sizeof k);
 	k = (struct key){ g->ta, g->tb, g->m, g->n, g->k, g->lda, g->ldb, g->ldc,
-		alignment(g->a, g->b, g->c), g->beta != 0 };
+		alignment(g->a, g->b, g->c), g->beta != 0, g->ab16, g->c16 };
 	for (size_t i = 0; i < sizeof k / sizeof(int); i++)
 		h = (h ^ (unsigned)((const int *)&k)[i]) * 16777619u;
 	at = &((struct cuda *)d->priv)->bucket[(h ^ h >> 16) % BUCKETS];
@@ -287,7 +290,7 @@ int
 cuda_open(struct dev *d, int index, struct err *e)
 {
 	struct cuda *c;
-	int n = cuda_count(e);
+	int n = cuda_count(e), major = 0;
 	cudaError_t r;
 
 	if (n < 1)
@@ -297,6 +300,10 @@ cuda_open(struct dev *d, int index, struct err *e)
 		    "is", n, n > 1 ? "s" : "", n - 1);
 	if ((r = cudaSetDevice(index)) != cudaSuccess)
 		return err_set(e, "cuda:%d: %s", index, cudaGetErrorString(r));
+	if (d->store->bytes == 2 && (cudaDeviceGetAttribute(&major,
+	    cudaDevAttrComputeCapabilityMajor, index) != cudaSuccess || major < 8))
+		return err_set(e, "cuda:%d: -p bf16 wants sm_80 (A100) or later, not sm_%dx",
+		    index, major);
 	c = (struct cuda *)xcalloc(1, sizeof *c);
 	if (blas_open(&c->blas, e)) {
 		free(c);

@@ -276,7 +276,7 @@ forward(struct detector *t, const struct pictures *in, const int *at, int n)
 		for (int k = 0; k < t->net->nhead; k++) {
 			int conv = t->net->head[k] - 1;
 			size_t each = net_floats(t->net, conv) / (size_t)step;
-			const float *out = net_out(t->net, conv);
+			const float *out = net_head_raw(t->net, k);
 
 			for (int j = 0; j < m; j++)
 				d->ops->get(d, t->dec->raw[k] + t->dec->each[k] * (size_t)at[i + j],

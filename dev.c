@@ -13,16 +13,17 @@ static const struct kind {
 	int (*open)(struct dev *, int index, struct err *);
 	int (*count)(struct err *);		/* of usable devices; 0: err says why */
 	void (*describe)(int index, char *, size_t);
-	struct dev tables;
+	struct dev tables[2];			/* activations in float, in bfloat16 */
 } kinds[] = {
+#define TABLES(kind, x) .store = &store_##kind##x, .conv = &conv_##kind##x, .bn = &bn_##kind##x, \
+	.layer = &layers_##kind##x, .yolo = &yololoss_##kind, .dark = &darkloss_##kind, \
+	.optim = &optim_##kind
 #ifdef CUDA
-	{ "cuda", cuda_open, cuda_count, cuda_describe, { .conv = &conv_cuda, .bn = &bn_cuda,
-	    .layer = &layers_cuda, .yolo = &yololoss_cuda, .dark = &darkloss_cuda,
-	    .optim = &optim_cuda, .nccl = nccl_open_sync } },
+	{ "cuda", cuda_open, cuda_count, cuda_describe,
+	    { { TABLES(cuda, ), .nccl = nccl_open_sync },
+	    { TABLES(cuda, _bf16), .nccl = nccl_open_sync } } },
 #endif
-	{ "cpu", cpu_open, cpu_count, cpu_describe, { .conv = &conv_cpu, .bn = &bn_cpu,
-	    .layer = &layers_cpu, .yolo = &yololoss_cpu, .dark = &darkloss_cpu,
-	    .optim = &optim_cpu } },
+	{ "cpu", cpu_open, cpu_count, cpu_describe, { { TABLES(cpu, ) }, { TABLES(cpu, _bf16) } } },
 };
 enum { NKIND = sizeof kinds / sizeof *kinds };
 
@@ -95,19 +96,43 @@ pick(const char *spec, int *index, struct err *e)
 	return NULL;
 }
 
+int
+dev_precision(struct dev_opts *o, const char *name, struct err *e)
+{
+	o->tf32 = name && !strcmp(name, "tf32");
+	o->bf16 = name && !strcmp(name, "bf16");
+	if (!name || !strcmp(name, "fp32") || o->tf32 || o->bf16)
+		return 0;
+	if (!strcmp(name, "fp16"))
+		return err_set(e, "-p fp16: not built, wants a loss scale; bf16 does without");
+	return err_set(e, "-p %s: want fp32, tf32 (a mode of CUDA's matrix product) or bf16", name);
+}
+
+const char *
+dev_precision_name(const struct dev *d)
+{
+	return d->store->bytes == 2 ? "bf16" : d->tf32 ? "tf32" : "fp32";
+}
+
 struct dev *
 dev_open(const char *spec, const struct dev_opts *o, struct err *e)
 {
 	struct dev *d;
 	const struct kind *k;
-	int index;
+	int index, cpu, bf16;
 
 	if (!(k = pick(spec, &index, e)))
 		return NULL;
+	cpu = k->open == cpu_open;
+	bf16 = o->bf16 && (!cpu || o->emulate || cpu_has_bf16());
+	if (o->bf16 && !bf16 && !o->silent)
+		warn("-p bf16: this processor has neither AVX512_BF16 nor AMX: computing in fp32");
+	if (o->tf32 && cpu && !o->silent)
+		warn("-p tf32: a mode of CUDA's matrix product: computing in fp32");
 	d = (struct dev *)xmalloc(sizeof *d);
-	*d = k->tables;
+	*d = k->tables[bf16];
 	d->threads = o->threads > 0 ? o->threads : dev_cores();
-	d->tf32 = o->tf32;
+	d->tf32 = o->tf32 && !cpu;
 	d->exact = o->exact;
 	d->deterministic = o->deterministic;
 	if (k->open(d, index, e)) {

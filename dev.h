@@ -8,6 +8,10 @@
  *	FOLD (y, m, t, lo, hi, x, n)	m * n of them, each of which takes the steps t = lo..hi-1 in
  *				order (lo and hi may depend on y), so its sum stands in memory; on
  *				the CPU x is the inner loop all the same
+ *	PIECES (y, m, i, n, len)	m rows of n numbers, in pieces of len <= PIECE from i on: a
+ *				number on CUDA, some vectors on the CPU.  A kernel's sums for a
+ *				piece are an array of its own, float sum[PIECE], and in it
+ *	WITHIN (j, len)		the numbers of the piece
  *	ROWS (r, n)		n rows, a block of threads to each, and in it
  *	LANES (j, m)		the m items of the row, shared out among the threads
  *
@@ -21,6 +25,10 @@
  * what would be one task: neither knows the number of threads, so neither do the results.
  * LINE_PAD is added to a power of two between rows, where rows so far apart share cache sets.
  *
+ * Activations and their gradients are void *: numbers as they are stored, float, or bfloat16 where
+ * the file is compiled with -DBF16, under names of its own.  A kernel reads number i of x by
+ * load(x, i), writes it by store(x, i, v) and computes in float; item(x, i) is its address.
+ *
  * Indices are int: a 64-bit division is slow on a GPU.  net.c refuses a tensor of more than
  * INT_MAX numbers. */
 #ifndef DEV_H
@@ -28,6 +36,15 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#ifdef BF16
+#define STORED uint16_t
+#define STORED_AS(f) f##_bf16
+#else
+#define STORED float
+#define STORED_AS(f) f
+#endif
 
 #if defined(EMU)
 #include "test/emu.h"
@@ -36,7 +53,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BACKEND(f) f##_cuda
+#define BACKEND(f) STORED_AS(f##_cuda)
 #define KERNEL static __global__ void
 #define DEVICE static __host__ __device__ inline
 #define SYNC __syncthreads()
@@ -70,7 +87,7 @@ row_sum(double x)			/* the same sum in every thread of the block */
 	return x;
 }
 #else
-#define BACKEND(f) f##_cpu
+#define BACKEND(f) STORED_AS(f##_cpu)
 #define KERNEL static void
 #define DEVICE static inline
 #define SYNC (void)0
@@ -90,8 +107,11 @@ row_sum(double x)			/* the same sum in every thread of the block */
 #define LANES(I, N) for (int I = threadIdx.x; I < (N); I += blockDim.x)
 #define LEAD if (threadIdx.x == 0)
 #define FOLD(Y, M, T, LO, HI, X, N) EACH2 (Y, M, X, N) for (int T = (LO); T < (HI); T++)
+#define PIECES(Y, M, I, N, LEN) EACH2 (Y, M, I, N) for (int LEN = 1; LEN; LEN = 0)
+#define WITHIN(J, LEN) for (int J = 0; J < (LEN); J++)
 #define TASKS(D, I, N) for (int I = 0; I < (N); I++)
 #define WORKER 0
+enum { PIECE = 1 };
 #ifdef EMU
 enum { TASK_FLOATS = 1200, TASK_SHARED = 20000, TASK_CUTS = 3, LINE_PAD = 16 };
 #else
@@ -111,6 +131,12 @@ enum { ALONE = 4096 };
 	PRAGMA(omp parallel for schedule(static) if((M) > 1)) \
 	for (int Y = 0; Y < (M); Y++) for (int T = (LO); T < (HI); T++) \
 		INNER for (int X = 0; X < (N); X++)
+#define PIECES(Y, M, I, N, LEN) \
+	PAR((M) * (N)) for (int Y = 0; Y < (M); Y++) \
+		for (int I = 0, LEN; I < (N) && \
+		    (LEN = (N) - I < PIECE ? (N) - I : PIECE, 1); I += PIECE)
+#define WITHIN(J, LEN) INNER for (int J = 0; J < (LEN); J++)
+enum { PIECE = 256 };
 #define ROWS(I, N) \
 	PRAGMA(omp parallel for schedule(static) if((N) > 1)) for (int I = 0; I < (N); I++)
 #define LANES(I, N) for (int I = 0; I < (N); I++)

@@ -1,5 +1,5 @@
 /* fn.h -- small functions that kernels and host code share: activations and their slopes, IoU, a
- * counter-based generator.
+ * counter-based generator, numbers as they are stored.
  *
  * In a .cu file dev.h comes first and says what DEVICE means; plain C files get static inline. */
 #ifndef FN_H
@@ -14,6 +14,26 @@
 #ifndef DEVICE
 #define DEVICE static inline
 #endif
+
+/* bfloat16: the upper half of a float, to the nearest, ties to even; a NaN stays one. */
+DEVICE uint16_t
+fn_bf16(float x)
+{
+	uint32_t u;
+
+	memcpy(&u, &x, sizeof u);
+	return (uint16_t)(x != x ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+DEVICE float
+fn_float(uint16_t half)
+{
+	uint32_t u = (uint32_t)half << 16;
+	float x;
+
+	memcpy(&x, &u, sizeof x);
+	return x;
+}
 
 /* e^x to 1 ulp, written so that a CPU's compiler makes vectors of it: x = n ln 2 + r, Taylor's
  * series for r up to ln 2 / 2, and 2^n in two factors, so that both ends of the range come out. */
@@ -95,6 +115,17 @@ fn_slope(enum act a, float x)
 	ONE_ACT(a, ACT_LINEAR, __VA_ARGS__) else ONE_ACT(a, ACT_LEAKY, __VA_ARGS__) \
 	else ONE_ACT(a, ACT_RELU, __VA_ARGS__) else ONE_ACT(a, ACT_MISH, __VA_ARGS__) \
 	else ONE_ACT(a, ACT_SWISH, __VA_ARGS__) else ONE_ACT(a, ACT_LOGISTIC, __VA_ARGS__) \
+	} while (0)
+
+/* A loop again with v's usual value known, as the constant V: no division by 1, no inner loop. */
+#define BY_USUAL(V, v, usual, ...) do { \
+	if ((v) == (usual)) { \
+		enum { V = (usual) }; \
+		__VA_ARGS__ \
+	} else { \
+		const int V = (v); \
+		__VA_ARGS__ \
+	} \
 	} while (0)
 
 /* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011): four words from a key and a counter, the same
@@ -230,14 +261,42 @@ fn_best_truth(const struct fn_lists *t, float x, float y, float w, float h)
 	return at;
 }
 
-#ifdef DEV_H			/* what kernel files share of each other */
+#ifdef DEV_H
+/* Numbers as they are stored (dev.h). */
+DEVICE float
+load(const void *x, int i)
+{
+#ifdef BF16
+	return fn_float(((const uint16_t *)x)[i]);
+#else
+	return ((const float *)x)[i];
+#endif
+}
+
+DEVICE void
+store(void *x, int i, float v)
+{
+#ifdef BF16
+	((uint16_t *)x)[i] = fn_bf16(v);
+#else
+	((float *)x)[i] = v;
+#endif
+}
+
+DEVICE void *
+item(const void *x, size_t i)
+{
+	return (STORED *)x + i;
+}
+
+/* what kernel files share of each other */
 #ifdef __cplusplus
 extern "C" {
 #endif
 void BACKEND(head_yolo)(struct dev *, int rows, int anchors, int classes, float scale_xy,
-    int new_coords, const float *x, float *y);
+    int new_coords, const void *x, void *y);
 void BACKEND(head_region)(struct dev *, int rows, int anchors, int classes, int softmax,
-    const float *x, float *y);
+    const void *x, void *y);
 void BACKEND(loss_decode)(struct dev *, const struct loss *, float *out, void *ws);
 void BACKEND(loss_sum)(struct dev *, const struct loss_sums *, const struct loss_area *,
     double *host);

@@ -11,30 +11,30 @@
 /* Outside is minus infinity; on equal values the first tap in row order wins; a NaN stays.  A row
  * is one pixel and its channels: whether a tap lies outside is asked once for all of them. */
 KERNEL
-maxpool_k(struct pool_shape s, const float *x, float *y, unsigned char *tap)
+maxpool_k(struct pool_shape s, const void *x, void *y, unsigned char *tap)
 {
 	ROWS (o, s.n * s.oh * s.ow) {
 		const int ch = s.c, taps = s.size * s.size;	/* a byte written might be s's */
-		float *__restrict__ best = y + o * s.c;
+		void *__restrict__ best = item(y, o * s.c);
 		unsigned char *__restrict__ which = tap + o * s.c;
 		int b = o / (s.oh * s.ow), top = o / s.ow % s.oh * s.stride_y - s.pad_y;
 		int left = o % s.ow * s.stride_x - s.pad_x;
 
 		LANES (c, ch) {
-			best[c] = -INFINITY;
+			store(best, c, -INFINITY);
 			which[c] = 0;
 		}
 		for (int t = 0; t < taps; t++) {
 			int iy = top + t / s.size, ix = left + t % s.size;
-			const float *__restrict__ from = x + ((b * s.h + iy) * s.w + ix) * s.c;
+			const void *__restrict__ from = item(x, ((b * s.h + iy) * s.w + ix) * s.c);
 
 			if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w)
 				continue;
 			LANES (c, ch) {
-				float v = from[c], old = best[c];
+				float v = load(from, c), old = load(best, c);
 				int better = v > old || v != v;
 
-				best[c] = better ? v : old;
+				store(best, c, better ? v : old);
 				which[c] = better ? (unsigned char)t : which[c];
 			}
 		}
@@ -43,58 +43,58 @@ maxpool_k(struct pool_shape s, const float *x, float *y, unsigned char *tap)
 
 /* The same without memory of where the maximum was. */
 KERNEL
-maxpool_only_k(struct pool_shape s, const float *x, float *y)
+maxpool_only_k(struct pool_shape s, const void *x, void *y)
 {
 	ROWS (o, s.n * s.oh * s.ow) {
 		const int ch = s.c;
-		float *__restrict__ best = y + o * s.c;
+		void *__restrict__ best = item(y, o * s.c);
 		int b = o / (s.oh * s.ow), top = o / s.ow % s.oh * s.stride_y - s.pad_y;
 		int left = o % s.ow * s.stride_x - s.pad_x;
 
 		LANES (c, ch)
-			best[c] = -INFINITY;
+			store(best, c, -INFINITY);
 		for (int t = 0; t < s.size * s.size; t++) {
 			int iy = top + t / s.size, ix = left + t % s.size;
-			const float *__restrict__ from = x + ((b * s.h + iy) * s.w + ix) * s.c;
+			const void *__restrict__ from = item(x, ((b * s.h + iy) * s.w + ix) * s.c);
 
 			if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w)
 				continue;
-			LANES (c, ch)
-				best[c] = from[c] > best[c] || from[c] != from[c] ? from[c] :
-				    best[c];
+			LANES (c, ch) {
+				float v = load(from, c), old = load(best, c);
+
+				store(best, c, v > old || v != v ? v : old);
+			}
 		}
 	}
 }
 
 KERNEL
-maxpool_back_k(struct pool_shape s, const float *dy, const unsigned char *tap, float *dx, int add)
+maxpool_back_k(struct pool_shape s, const void *dy, const unsigned char *tap, void *dx, int add)
 {
-	ROWS (i, s.n * s.h * s.w) {
-		const int ch = s.c;
-		float *__restrict__ to = dx + i * s.c;
+	PIECES (i, s.n * s.h * s.w, c, s.c, len) {
 		int b = i / (s.h * s.w), row = i / s.w % s.h + s.pad_y, col = i % s.w + s.pad_x;
+		float sum[PIECE];
 
-		if (!add)
-			LANES (c, ch)
-				to[c] = 0;
+		WITHIN (j, len)
+			sum[j] = add ? load(dx, i * s.c + c + j) : 0;
 		for (int t = 0; t < s.size * s.size; t++) {
 			int ty = row - t / s.size, tx = col - t % s.size;
-			int oy = ty / s.stride_y, ox = tx / s.stride_x, o = (b * s.oh + oy) * s.ow +
-			    ox;
-			const float *__restrict__ from = dy + o * s.c;
-			const unsigned char *__restrict__ which = tap + o * s.c;
+			int oy = ty / s.stride_y, ox = tx / s.stride_x;
+			int from = ((b * s.oh + oy) * s.ow + ox) * s.c + c;
 
 			if (ty < 0 || tx < 0 || ty % s.stride_y || tx % s.stride_x || oy >= s.oh ||
 			    ox >= s.ow)
 				continue;
-			LANES (c, ch)
-				to[c] += which[c] == t ? from[c] : 0;
+			WITHIN (j, len)
+				sum[j] += tap[from + j] == t ? load(dy, from + j) : 0;
 		}
+		WITHIN (j, len)
+			store(dx, i * s.c + c + j, sum[j]);
 	}
 }
 
 static void
-maxpool(struct dev *d, const struct pool_shape *s, const float *x, float *y, unsigned char *tap)
+maxpool(struct dev *d, const struct pool_shape *s, const void *x, void *y, unsigned char *tap)
 {
 	if (tap)
 		RUNROWS(d, maxpool_k, s->n * s->oh * s->ow, *s, x, y, tap);
@@ -103,44 +103,46 @@ maxpool(struct dev *d, const struct pool_shape *s, const float *x, float *y, uns
 }
 
 static void
-maxpool_back(struct dev *d, const struct pool_shape *s, const float *dy, const unsigned char *tap,
-    float *dx, int add)
+maxpool_back(struct dev *d, const struct pool_shape *s, const void *dy, const unsigned char *tap,
+    void *dx, int add)
 {
-	RUNROWS(d, maxpool_back_k, s->n * s->h * s->w, *s, dy, tap, dx, add);
+	RUN(d, maxpool_back_k, s->n * s->h * s->w * s->c, *s, dy, tap, dx, add);
 }
 
 /* ---- upsample: each pixel becomes s x s of them, times scale -------------------------------- */
 
 KERNEL
-upsample_k(int n, int h, int w, int c, int s, float scale, const float *x, float *y)
+upsample_k(int n, int h, int w, int c, int s, float scale, const void *x, void *y)
 {
 	EACH2 (o, n * h * s * w * s, i, c) {
 		int b = o / (h * s * w * s), iy = o / (w * s) % (h * s) / s, ix = o % (w * s) / s;
 
-		y[o * c + i] = scale * x[((b * h + iy) * w + ix) * c + i];
+		store(y, o * c + i, scale * load(x, ((b * h + iy) * w + ix) * c + i));
 	}
 }
 
 KERNEL
-upsample_back_k(int n, int h, int w, int c, int s, float scale, const float *dy, float *dx, int add)
+upsample_back_k(int n, int h, int w, int c, int s, float scale, const void *dy, void *dx, int add)
 {
-	FOLD (p, n * h * w, t, 0, s * s, i, c) {
-		int row = p / w * s + t / s, col = p % w * s + t % s;	/* image and row in one */
-		float v = scale * dy[(row * w * s + col) * c + i];
+	BY_USUAL(S, s, 2, EACH2 (p, n * h * w, i, c) {
+		int from = (p / w * S * w + p % w) * S * c + i;		/* image and row in one */
+		float sum = 0;
 
-		dx[p * c + i] = t || add ? dx[p * c + i] + v : v;
-	}
+		for (int t = 0; t < S * S; t++)
+			sum += load(dy, from + (t / S * w * S + t % S) * c);
+		store(dx, p * c + i, (add ? load(dx, p * c + i) : 0) + scale * sum);
+	});
 }
 
 static void
-upsample(struct dev *d, int n, int h, int w, int c, int s, float scale, const float *x, float *y)
+upsample(struct dev *d, int n, int h, int w, int c, int s, float scale, const void *x, void *y)
 {
 	RUN(d, upsample_k, n * h * w * c * s * s, n, h, w, c, s, scale, x, y);
 }
 
 static void
-upsample_back(struct dev *d, int n, int h, int w, int c, int s, float scale, const float *dy,
-    float *dx, int add)
+upsample_back(struct dev *d, int n, int h, int w, int c, int s, float scale, const void *dy,
+    void *dx, int add)
 {
 	RUN(d, upsample_back_k, n * h * w * c, n, h, w, c, s, scale, dy, dx, add);
 }
@@ -148,59 +150,59 @@ upsample_back(struct dev *d, int n, int h, int w, int c, int s, float scale, con
 /* ---- wiring: route, shortcut, activation --------------------------------------------------- */
 
 KERNEL
-slice_k(int rows, int c, const float *src, int src_c, int src_off, float *dst, int dst_c,
-    int dst_off, int add)
+slice_k(int rows, int c, const void *src, int src_c, int src_off, void *dst, int dst_c, int dst_off,
+    int add)
 {
 	EACH2 (r, rows, i, c) {
-		float v = src[r * src_c + src_off + i];
+		float v = load(src, r * src_c + src_off + i);
 		int to = r * dst_c + dst_off + i;
 
-		dst[to] = add ? dst[to] + v : v;
+		store(dst, to, add ? load(dst, to) + v : v);
 	}
 }
 
 static void
-slice(struct dev *d, int rows, int c, const float *src, int src_c, int src_off, float *dst,
-    int dst_c, int dst_off, int add)
+slice(struct dev *d, int rows, int c, const void *src, int src_c, int src_off, void *dst, int dst_c,
+    int dst_off, int add)
 {
 	RUN(d, slice_k, rows * c, rows, c, src, src_c, src_off, dst, dst_c, dst_off, add);
 }
 
 KERNEL
-accumulate_k(int n, const float *src, float *dst, int add)
+accumulate_k(int n, const void *src, void *dst, int add)
 {
 	EACH (i, n)
-		dst[i] = add ? dst[i] + src[i] : src[i];
+		store(dst, i, add ? load(dst, i) + load(src, i) : load(src, i));
 }
 
 static void
-accumulate(struct dev *d, int n, const float *src, float *dst, int add)
+accumulate(struct dev *d, int n, const void *src, void *dst, int add)
 {
 	RUN(d, accumulate_k, n, n, src, dst, add);
 }
 
 KERNEL
-activate_k(int n, enum act a, const float *u, float *z)
+activate_k(int n, enum act a, const void *u, void *z)
 {
 	BY_ACT(a, EACH (i, n)
-		z[i] = fn_act(act, u[i]););
+		store(z, i, fn_act(act, load(u, i))););
 }
 
 KERNEL
-activate_back_k(int n, enum act a, const float *u, const float *dz, float *du, int add)
+activate_back_k(int n, enum act a, const void *u, const void *dz, void *du, int add)
 {
 	BY_ACT(a, EACH (i, n)
-		du[i] = (add ? du[i] : 0) + dz[i] * fn_slope(act, u[i]););
+		store(du, i, (add ? load(du, i) : 0) + load(dz, i) * fn_slope(act, load(u, i))););
 }
 
 static void
-activate(struct dev *d, int n, enum act a, const float *u, float *z)
+activate(struct dev *d, int n, enum act a, const void *u, void *z)
 {
 	RUN(d, activate_k, n, n, a, u, z);
 }
 
 static void
-activate_back(struct dev *d, int n, enum act a, const float *u, const float *dz, float *du, int add)
+activate_back(struct dev *d, int n, enum act a, const void *u, const void *dz, void *du, int add)
 {
 	RUN(d, activate_back_k, n, n, a, u, dz, du, add);
 }
@@ -208,56 +210,62 @@ activate_back(struct dev *d, int n, enum act a, const float *u, const float *dz,
 /* ---- scale_channels, sam: products --------------------------------------------------------- */
 
 KERNEL
-scale_k(int n, int hw, int c, int wh, const float *x, const float *f, float *y)
+scale_k(int n, int hw, int c, int wh, const void *x, const void *f, void *y)
 {
 	EACH2 (p, n * hw, i, c)
-		y[p * c + i] = f[p * c + i] * (wh ? x[p] : x[p / hw * c + i]);
+		store(y, p * c + i, load(f, p * c + i) * load(x, wh ? p : p / hw * c + i));
 }
 
 /* df = dy * x, then dx = the sum of dy * f over what x was spread to. */
 KERNEL
-scale_back_f_k(int n, int hw, int c, int wh, const float *x, const float *dy, float *df, int add)
+scale_back_f_k(int n, int hw, int c, int wh, const void *x, const void *dy, void *df, int add)
 {
 	EACH2 (p, n * hw, i, c) {
-		float v = dy[p * c + i] * (wh ? x[p] : x[p / hw * c + i]);
+		float v = load(dy, p * c + i) * load(x, wh ? p : p / hw * c + i);
 
-		df[p * c + i] = add ? df[p * c + i] + v : v;
+		store(df, p * c + i, add ? load(df, p * c + i) + v : v);
 	}
 }
 
 KERNEL
-scale_back_x_k(int n, int hw, int c, const float *f, const float *dy, float *dx, int add)
+scale_back_x_k(int n, int hw, int c, const void *f, const void *dy, void *dx, int add)
 {
-	FOLD (b, n, p, b * hw, b * hw + hw, i, c) {
-		float v = dy[p * c + i] * f[p * c + i];
+	PIECES (b, n, i, c, len) {
+		float sum[PIECE];
 
-		dx[b * c + i] = add || p != b * hw ? dx[b * c + i] + v : v;
+		WITHIN (j, len)
+			sum[j] = add ? load(dx, b * c + i + j) : 0;
+		for (int p = b * hw; p < b * hw + hw; p++)
+			WITHIN (j, len)
+				sum[j] += load(dy, p * c + i + j) * load(f, p * c + i + j);
+		WITHIN (j, len)
+			store(dx, b * c + i + j, sum[j]);
 	}
 }
 
 KERNEL
-scale_back_wh_k(int pixels, int c, const float *f, const float *dy, float *dx, int add)
+scale_back_wh_k(int pixels, int c, const void *f, const void *dy, void *dx, int add)
 {
 	ROWS (p, pixels) {
 		double sum = 0;
 
 		LANES (i, c)
-			sum += dy[p * c + i] * f[p * c + i];
+			sum += load(dy, p * c + i) * load(f, p * c + i);
 		sum = row_sum(sum);
 		LEAD
-			dx[p] = (float)(add ? dx[p] + sum : sum);
+			store(dx, p, (float)(add ? load(dx, p) + sum : sum));
 	}
 }
 
 static void
-scale(struct dev *d, int n, int hw, int c, int wh, const float *x, const float *f, float *y)
+scale(struct dev *d, int n, int hw, int c, int wh, const void *x, const void *f, void *y)
 {
 	RUN(d, scale_k, n * hw * c, n, hw, c, wh, x, f, y);
 }
 
 static void
-scale_back(struct dev *d, int n, int hw, int c, int wh, const float *x, const float *f,
-    const float *dy, float *dx, int addx, float *df, int addf)
+scale_back(struct dev *d, int n, int hw, int c, int wh, const void *x, const void *f,
+    const void *dy, void *dx, int addx, void *df, int addf)
 {
 	if (df)
 		RUN(d, scale_back_f_k, n * hw * c, n, hw, c, wh, x, dy, df, addf);
@@ -268,21 +276,21 @@ scale_back(struct dev *d, int n, int hw, int c, int wh, const float *x, const fl
 }
 
 KERNEL
-product_k(int n, const float *a, const float *b, float *y, int add)
+product_k(int n, const void *a, const void *b, void *y, int add)
 {
 	EACH (i, n)
-		y[i] = (add ? y[i] : 0) + a[i] * b[i];
+		store(y, i, (add ? load(y, i) : 0) + load(a, i) * load(b, i));
 }
 
 static void
-sam(struct dev *d, int n, const float *x, const float *f, float *y)
+sam(struct dev *d, int n, const void *x, const void *f, void *y)
 {
 	RUN(d, product_k, n, n, x, f, y, 0);
 }
 
 static void
-sam_back(struct dev *d, int n, const float *x, const float *f, const float *dy, float *dx, int addx,
-    float *df, int addf)
+sam_back(struct dev *d, int n, const void *x, const void *f, const void *dy, void *dx, int addx,
+    void *df, int addf)
 {
 	if (dx)
 		RUN(d, product_k, n, n, dy, f, dx, addx);
@@ -313,7 +321,7 @@ reorg_from(int e, int h, int w, int c, int s)
 
 /* back: to the x side from the y side. */
 KERNEL
-reorg_k(int n, int h, int w, int c, int s, int reverse, int back, const float *from, float *to,
+reorg_k(int n, int h, int w, int c, int s, int reverse, int back, const void *from, void *to,
     int add)
 {
 	int size = h * w * c, yh = reverse ? h * s : h / s, yw = reverse ? w * s : w / s;
@@ -324,44 +332,44 @@ reorg_k(int n, int h, int w, int c, int s, int reverse, int back, const float *f
 		int x = b * size + nhwc_of(xi, h, w, c), y = b * size + nhwc_of(yi, yh, yw, yc);
 		int src = back ? y : x, dst = back ? x : y;
 
-		to[dst] = add ? to[dst] + from[src] : from[src];
+		store(to, dst, add ? load(to, dst) + load(from, src) : load(from, src));
 	}
 }
 
 static void
-reorg(struct dev *d, int n, int h, int w, int c, int s, int reverse, const float *x, float *y)
+reorg(struct dev *d, int n, int h, int w, int c, int s, int reverse, const void *x, void *y)
 {
 	RUN(d, reorg_k, n * h * w * c, n, h, w, c, s, reverse, 0, x, y, 0);
 }
 
 static void
-reorg_back(struct dev *d, int n, int h, int w, int c, int s, int reverse, const float *dy,
-    float *dx, int add)
+reorg_back(struct dev *d, int n, int h, int w, int c, int s, int reverse, const void *dy, void *dx,
+    int add)
 {
 	RUN(d, reorg_k, n * h * w * c, n, h, w, c, s, reverse, 1, dy, dx, add);
 }
 
 /* True space to depth: channel k of the output is channel k%c, at offset (k/c)/s, (k/c)%s. */
 KERNEL
-reorg3d_k(int n, int h, int w, int c, int s, int back, const float *from, float *to, int add)
+reorg3d_k(int n, int h, int w, int c, int s, int back, const void *from, void *to, int add)
 {
 	EACH2 (p, n * h * w, i, c) {
 		int b = p / (h * w), iy = p / w % h, ix = p % w, k = (iy % s * s + ix % s) * c + i;
 		int y = ((b * (h / s) + iy / s) * (w / s) + ix / s) * c * s * s + k, x = p * c + i;
 		int src = back ? y : x, dst = back ? x : y;
 
-		to[dst] = add ? to[dst] + from[src] : from[src];
+		store(to, dst, add ? load(to, dst) + load(from, src) : load(from, src));
 	}
 }
 
 static void
-reorg3d(struct dev *d, int n, int h, int w, int c, int s, const float *x, float *y)
+reorg3d(struct dev *d, int n, int h, int w, int c, int s, const void *x, void *y)
 {
 	RUN(d, reorg3d_k, n * h * w * c, n, h, w, c, s, 0, x, y, 0);
 }
 
 static void
-reorg3d_back(struct dev *d, int n, int h, int w, int c, int s, const float *dy, float *dx, int add)
+reorg3d_back(struct dev *d, int n, int h, int w, int c, int s, const void *dy, void *dx, int add)
 {
 	RUN(d, reorg3d_k, n * h * w * c, n, h, w, c, s, 1, dy, dx, add);
 }
@@ -369,35 +377,35 @@ reorg3d_back(struct dev *d, int n, int h, int w, int c, int s, const float *dy, 
 /* ---- avgpool, dropout ------------------------------------------------------------------------ */
 
 KERNEL
-avgpool_k(int n, int hw, int c, const float *x, float *y)
+avgpool_k(int n, int hw, int c, const void *x, void *y)
 {
 	EACH2 (b, n, i, c) {
 		double sum = 0;
 
 		for (int p = 0; p < hw; p++)
-			sum += x[(b * hw + p) * c + i];
-		y[b * c + i] = (float)(sum / hw);
+			sum += load(x, (b * hw + p) * c + i);
+		store(y, b * c + i, (float)(sum / hw));
 	}
 }
 
 KERNEL
-avgpool_back_k(int n, int hw, int c, const float *dy, float *dx, int add)
+avgpool_back_k(int n, int hw, int c, const void *dy, void *dx, int add)
 {
 	EACH2 (p, n * hw, i, c) {
-		float v = dy[p / hw * c + i] / (float)hw;
+		float v = load(dy, p / hw * c + i) / (float)hw;
 
-		dx[p * c + i] = add ? dx[p * c + i] + v : v;
+		store(dx, p * c + i, add ? load(dx, p * c + i) + v : v);
 	}
 }
 
 static void
-avgpool(struct dev *d, int n, int hw, int c, const float *x, float *y)
+avgpool(struct dev *d, int n, int hw, int c, const void *x, void *y)
 {
 	RUN(d, avgpool_k, n * c, n, hw, c, x, y);
 }
 
 static void
-avgpool_back(struct dev *d, int n, int hw, int c, const float *dy, float *dx, int add)
+avgpool_back(struct dev *d, int n, int hw, int c, const void *dy, void *dx, int add)
 {
 	RUN(d, avgpool_back_k, n * hw * c, n, hw, c, dy, dx, add);
 }
@@ -405,7 +413,7 @@ avgpool_back(struct dev *d, int n, int hw, int c, const float *dy, float *dx, in
 /* Element first + i is kept where its own draw says so: the same mask forward and back, in any
  * split of the batch.  A draw makes four words. */
 KERNEL
-dropout_k(int n, float p, uint64_t key, uint64_t first, const float *x, float *y, int add)
+dropout_k(int n, float p, uint64_t key, uint64_t first, const void *x, void *y, int add)
 {
 	int before = (int)(first % 4);
 
@@ -419,34 +427,34 @@ dropout_k(int n, float p, uint64_t key, uint64_t first, const float *x, float *y
 
 			if (i < 0 || i >= n)
 				continue;
-			v = fn_unit(word[j]) < p ? 0 : x[i] / (1 - p);
-			y[i] = add ? y[i] + v : v;
+			v = fn_unit(word[j]) < p ? 0 : load(x, i) / (1 - p);
+			store(y, i, add ? load(y, i) + v : v);
 		}
 	}
 }
 
 static void
-dropout(struct dev *d, int n, float p, uint64_t key, uint64_t first, const float *x, float *y)
+dropout(struct dev *d, int n, float p, uint64_t key, uint64_t first, const void *x, void *y)
 {
 	RUN(d, dropout_k, n / 4 + 2, n, p, key, first, x, y, 0);
 }
 
 static void
-dropout_back(struct dev *d, int n, float p, uint64_t key, uint64_t first, const float *dy,
-    float *dx, int add)
+dropout_back(struct dev *d, int n, float p, uint64_t key, uint64_t first, const void *dy, void *dx,
+    int add)
 {
 	RUN(d, dropout_k, n / 4 + 2, n, p, key, first, dy, dx, add);
 }
 
 KERNEL
-nchw_k(int n, int h, int w, int c, const float *x, float *y)
+nchw_k(int n, int h, int w, int c, const void *x, void *y)
 {
 	EACH2 (b, n, e, h * w * c)
-		y[b * h * w * c + e] = x[b * h * w * c + nhwc_of(e, h, w, c)];
+		store(y, b * h * w * c + e, load(x, b * h * w * c + nhwc_of(e, h, w, c)));
 }
 
 static void
-nchw(struct dev *d, int n, int h, int w, int c, const float *x, float *y)
+nchw(struct dev *d, int n, int h, int w, int c, const void *x, void *y)
 {
 	RUN(d, nchw_k, n * h * w * c, n, h, w, c, x, y);
 }

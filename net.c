@@ -8,20 +8,20 @@
 
 #include "yolo.h"
 
-float *
+void *
 net_at(const struct net *net, size_t off)
 {
-	return off == NONE ? NULL : (float *)(net->arena + off);
+	return off == NONE ? NULL : net->arena + off;
 }
 
-float *
+void *
 net_out(struct net *net, int i)
 {
 	return i < 0 ? net->input : net_at(net, net->plan.slot[i].out);
 }
 
 /* The gradient of layer i's output; NULL where nothing wants it. */
-float *
+void *
 net_grad(struct net *net, int i)
 {
 	return i < 0 ? NULL : net_at(net, net->plan.slot[i].grad);
@@ -31,14 +31,17 @@ float *
 net_head_raw(struct net *net, int h)
 {
 	const struct slot *s = &net->plan.slot[net->head[h] - 1];
+	size_t wide = net->plan.slot[net->head[h]].raw;
 
-	return net_at(net, s->pre != NONE ? s->pre : s->out);
+	return (float *)net_at(net, wide != NONE ? wide : s->pre != NONE ? s->pre : s->out);
 }
 
 float *
 net_head_grad(struct net *net, int h)
 {
-	return net_grad(net, net->head[h] - 1);
+	size_t wide = net->plan.slot[net->head[h]].raw_grad;
+
+	return (float *)(wide != NONE ? net_at(net, wide) : net_grad(net, net->head[h] - 1));
 }
 
 float *

@@ -30,17 +30,18 @@ sum_ranks(struct net *net, float *sums, int c)
 
 /* The gradient of layer i's output, about to get n_part of its c channels: *add says whether to
  * write or to add.  NULL: nobody below wants it. */
-static float *
+static void *
 contribute(struct net *net, int i, int whole, int *add)
 {
 	int r = i < 0 ? -1 : net->plan.slot[i].root;
-	float *g = net_grad(net, r);
+	void *g = net_grad(net, r);
 
 	if (!g || r < net->plan.stop)
 		return NULL;
 	*add = net->have[r];
 	if (!*add && !whole) {		/* only a slice comes now; the rest must be 0 */
-		net->dev->ops->zero(net->dev, g, net_floats(net, r) * sizeof *g);
+		net->dev->ops->zero(net->dev, g,
+		    net_floats(net, r) * (size_t)net->dev->store->bytes);
 		*add = 1;
 	}
 	net->have[r] = 1;
@@ -48,22 +49,23 @@ contribute(struct net *net, int i, int whole, int *add)
 }
 
 static void
-conv_bn_backward(struct net *net, int i, float *dz)
+conv_bn_backward(struct net *net, int i, void *dz)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct bn_ops *b = net->dev->bn;
 	int rows = net_rows(net, l), c = l->c, ranks;
-	float *y = net_at(net, net->plan.slot[i].pre), *sums = net_merge_area(net);
-	float *gamma = net_param(net, net->train, i, P_GAMMA), *beta = net_param(net, net->train, i,
-	    P_BIAS);
+	void *y = net_at(net, net->plan.slot[i].pre);
+	float *sums = net_merge_area(net);
+	float *gamma = net_param(net, net->train, i, P_GAMMA);
+	float *beta = net_param(net, net->train, i, P_BIAS);
 	struct net_moments m = net_moments(net, i);
 
 	ranks = net->opt.syncbn && net->opt.sync ? net->opt.sync->size : 1;
 	b->back_sums(net->dev, y, dz, rows, c, m.mean, m.m2, m.count, gamma, beta, l->u.conv.act,
 	    sums, sums + c, net->ws);
 	/* The parameters' own gradients stay local: the all-reduce of the buckets adds them. */
-	net->dev->layer->accumulate(net->dev, c, sums, net_param(net, net->grad, i, P_GAMMA), 1);
-	net->dev->layer->accumulate(net->dev, c, sums + c, net_param(net, net->grad, i, P_BIAS), 1);
+	net->dev->store->add(net->dev, c, sums, net_param(net, net->grad, i, P_GAMMA));
+	net->dev->store->add(net->dev, c, sums + c, net_param(net, net->grad, i, P_BIAS));
 	if (ranks > 1)
 		sum_ranks(net, sums, c);
 	b->back_apply(net->dev, y, dz, rows, c, m.mean, m.m2, m.count, gamma, beta, l->u.conv.act,
@@ -71,12 +73,12 @@ conv_bn_backward(struct net *net, int i, float *dz)
 }
 
 static void
-conv_backward(struct net *net, int i, float *dz)
+conv_backward(struct net *net, int i, void *dz)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct conv_ops *o = net->dev->conv;
 	struct conv_shape s = netplan_conv(l, net->n);
-	float *u = net_at(net, net->plan.slot[i].pre), *dx;
+	void *u = net_at(net, net->plan.slot[i].pre), *dx;
 	double t = net_lap(net, 0, -1, 0);
 	int add = 0;
 
@@ -97,13 +99,13 @@ conv_backward(struct net *net, int i, float *dz)
 }
 
 static void
-join_backward(struct net *net, int i, float *dy)
+join_backward(struct net *net, int i, void *dy)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct def_join *d = &l->u.join;
 	const struct layer_ops *o = net->dev->layer;
 	int rows = net_rows(net, l), from = 0, add = 0, shared = net->plan.slot[i].root != i;
-	float *dx;
+	void *dx;
 
 	if (l->type == L_SHORTCUT && d->act != ACT_LINEAR)
 		o->activate_back(net->dev, (int)net_floats(net, i), d->act,
@@ -122,14 +124,14 @@ join_backward(struct net *net, int i, float *dy)
 }
 
 static void
-scale_backward(struct net *net, int i, float *dy)
+scale_backward(struct net *net, int i, void *dy)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct layer_ops *o = net->dev->layer;
-	const float *x = net_out(net, i - 1), *f = net_out(net, l->u.scale.src);
+	const void *x = net_out(net, i - 1), *f = net_out(net, l->u.scale.src);
 	int addx = 0, addf = 0;
-	float *dx = contribute(net, i - 1, 1, &addx), *df = contribute(net, l->u.scale.src, 1,
-	    &addf);
+	void *dx = contribute(net, i - 1, 1, &addx);
+	void *df = contribute(net, l->u.scale.src, 1, &addf);
 
 	if (l->u.scale.act != ACT_LINEAR)
 		o->activate_back(net->dev, (int)net_floats(net, i), l->u.scale.act,
@@ -143,12 +145,12 @@ scale_backward(struct net *net, int i, float *dy)
 
 /* Layers of one input without parameters. */
 static void
-plain_backward(struct net *net, int i, const float *dy)
+plain_backward(struct net *net, int i, const void *dy)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct layer_ops *o = net->dev->layer;
 	int add = 0, s = l->u.stride.stride;
-	float *dx = contribute(net, i - 1, 1, &add);
+	void *dx = contribute(net, i - 1, 1, &add);
 
 	if (!dx)
 		return;
@@ -188,7 +190,7 @@ layer_backward(struct net *net, int i)
 {
 	enum layer_type type = net->cfg->l[i].type;
 	int own = net->plan.slot[i].root == i;
-	float *dy = net_grad(net, net->plan.slot[i].root);
+	void *dy = net_grad(net, net->plan.slot[i].root);
 	double t;
 
 	if (!dy || !net->have[net->plan.slot[i].root] || (!own && type != L_SHORTCUT))
@@ -224,8 +226,14 @@ void
 net_backward(struct net *net)
 {
 	memset(net->have, 0, (size_t)net->cfg->nl);
-	for (int h = 0; h < net->nhead; h++)
-		net->have[net->plan.slot[net->head[h] - 1].root] = 1;
+	for (int h = 0; h < net->nhead; h++) {
+		int conv = net->head[h] - 1;
+
+		net->have[net->plan.slot[conv].root] = 1;
+		if (net->plan.slot[conv + 1].raw_grad != NONE)
+			net->dev->store->narrow(net->dev, (int)net_floats(net, conv),
+			    net_head_grad(net, h), net_grad(net, conv));
+	}
 	net->bucket_end = net->par.nweight;
 	for (int i = net->cfg->nl - 1; i >= net->plan.stop; i--) {
 		const struct param *p = params_find(&net->par, i, P_WEIGHT);

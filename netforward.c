@@ -64,8 +64,8 @@ conv_forward(struct net *net, int i)
 	const struct layer *l = &net->cfg->l[i];
 	const struct bn_ops *b = net->dev->bn;
 	struct conv_shape s = netplan_conv(l, net->n);
-	float *z = net_out(net, i), *pre = net_at(net, net->plan.slot[i].pre);
-	float *u = pre ? pre : z, *w = net_param(net, net->train, i, P_WEIGHT);
+	void *z = net_out(net, i), *pre = net_at(net, net->plan.slot[i].pre), *u = pre ? pre : z;
+	float *w = net_param(net, net->train, i, P_WEIGHT);
 	float *beta = net_param(net, net->train, i, P_BIAS);
 	int rows = s.n * s.oh * s.ow;
 	struct net_moments m;
@@ -98,7 +98,7 @@ join_forward(struct net *net, int i)
 	const struct layer *l = &net->cfg->l[i];
 	const struct def_join *d = &l->u.join;
 	int rows = net_rows(net, l), to = 0;
-	float *y = net_out(net, i), *pre = net_at(net, net->plan.slot[i].pre);
+	void *y = net_out(net, i), *pre = net_at(net, net->plan.slot[i].pre);
 
 	if (l->type == L_ROUTE) {
 		for (int k = 0; k < d->n; k++) {
@@ -129,8 +129,8 @@ scale_forward(struct net *net, int i)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct layer_ops *o = net->dev->layer;
-	float *x = net_out(net, i - 1), *f = net_out(net, l->u.scale.src), *y = net_out(net, i);
-	float *pre = net_at(net, net->plan.slot[i].pre), *u = pre ? pre : y;
+	void *x = net_out(net, i - 1), *f = net_out(net, l->u.scale.src), *y = net_out(net, i);
+	void *pre = net_at(net, net->plan.slot[i].pre), *u = pre ? pre : y;
 
 	if (l->type == L_SAM)
 		o->sam(net->dev, (int)net_floats(net, i), x, f, u);
@@ -145,9 +145,14 @@ head_forward(struct net *net, int i)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct def_yolo *d = &l->u.yolo;
-	const float *x = net_out(net, i - 1);
+	const struct slot *s = &net->plan.slot[i], *conv = s - 1;
+	const void *x = net_out(net, i - 1);
 
-	if (net->plan.slot[i].root != i)	/* loss and decoder take the convolution's values */
+	if (s->raw != NONE)
+		net->dev->store->widen(net->dev, (int)net_floats(net, i),
+		    net_at(net, conv->pre != NONE ? conv->pre : conv->out),
+		    (float *)net_at(net, s->raw));
+	if (s->root != i)	/* loss and decoder take the convolution's values */
 		return;
 	if (l->type == L_YOLO)
 		net->dev->layer->yolo(net->dev, net_rows(net, l), d->nmask, d->classes,
@@ -162,8 +167,8 @@ layer_forward(struct net *net, int i)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct layer_ops *o = net->dev->layer;
-	const float *x = net_out(net, i - 1);
-	float *y = net_out(net, i);
+	const void *x = net_out(net, i - 1);
+	void *y = net_out(net, i);
 	int own = net->plan.slot[i].root == i;
 
 	switch (l->type) {
@@ -204,13 +209,16 @@ void
 net_forward(struct net *net, const float *x, int n, int n_global, uint64_t t0)
 {
 	const struct layer *l0 = &net->cfg->l[0];
+	size_t floats = (size_t)n * (size_t)l0->in_h * (size_t)l0->in_w * (size_t)l0->in_c;
+	void *host = net_at(net, net->plan.host_input);
 	double t;
 
 	net->n = n;
 	net->n_global = n_global;
 	net->t0 = t0;
-	net->dev->ops->put(net->dev, net->input, x, sizeof *x * (size_t)n * (size_t)l0->in_h *
-	    (size_t)l0->in_w * (size_t)l0->in_c);
+	net->dev->ops->put(net->dev, host ? host : net->input, x, sizeof *x * floats);
+	if (host)
+		net->dev->store->narrow(net->dev, (int)floats, (float *)host, net->input);
 	t = net_lap(net, 0, -1, 0);
 	for (int i = 0; i < net->cfg->nl; i++) {
 		layer_forward(net, i);

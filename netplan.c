@@ -2,7 +2,8 @@
  *
  * Time runs forward through the layers (layer i at i), then backward (layer i at 2L - i).  Every
  * tensor is alive from the step that writes it to the last step that reads it; the planner places
- * them, largest first, at the lowest offset where no living neighbour is.  Layers that change
+ * them, largest first, at the lowest offset where no living neighbour is.  In bfloat16 the input
+ * comes as float at -1, and heads are widened for the loss from layer to L.  Layers that change
  * nothing share the buffers of the layer they repeat: a route of one source, a yolo layer (its loss
  * or decoder takes the convolution's values), a dropout in inference, and a linear shortcut whose
  * input nobody else reads, which adds into it in place.  The layer that owns the buffers is the
@@ -26,7 +27,7 @@ struct planner {
 	const struct net_opts *o;
 	struct net_plan *p;
 	struct tensor *t;
-	int nt;
+	int nt, store;			/* store: bytes of a number of an activation */
 	int *users;			/* per root: how many layers read it */
 	int *last_fwd, *last_bwd;	/* per root: last reader of the values, in time */
 	int *first_grad;	/* per root: first writer of the gradient, in time; -1 none */
@@ -166,7 +167,7 @@ lifetimes(struct planner *q)
 		int r = q->p->slot[i].root;
 
 		q->last_fwd[r] = later(q->last_fwd[r], q->o->keep ? 2 * L + 1 : i);
-		if (is_head(q->c, i))		/* read by the loss, or by the decoder at the end */
+		if (is_head(q->c, i) && q->store == 4)	/* read at the end, by loss or decoder */
 			q->last_fwd[r] = later(q->last_fwd[r], L);
 		if (is_head(q->c, i) && q->o->train)
 			q->first_grad[q->p->slot[i - 1].root] = L;
@@ -207,29 +208,38 @@ list_tensors(struct planner *q, struct err *e)
 {
 	int L = q->c->nl, end = 2 * L + 1;
 	const struct layer *l0 = &q->c->l[0];
+	size_t in = (size_t)q->o->batch * l0->in_h * l0->in_w * l0->in_c;
+	size_t each = (size_t)q->store;
 
-	add(q, sizeof(float) * (size_t)q->o->batch * l0->in_h * l0->in_w * l0->in_c, 0,
-	    q->o->train || q->o->keep ? end : 0, &q->p->input);
+	q->p->host_input = NONE;
+	if (q->store < 4)
+		add(q, in * sizeof(float), -1, -1, &q->p->host_input);
+	add(q, in * each, -1, q->o->train || q->o->keep ? end : 0, &q->p->input);
 	for (int i = 0; i < L; i++) {
 		const struct layer *l = &q->c->l[i];
 		struct slot *s = &q->p->slot[i];
 		size_t n = (size_t)q->o->batch * l->h * l->w * l->c;
 		int last = q->o->train ? later(q->last_fwd[i], q->last_bwd[i]) : q->last_fwd[i];
 
-		s->out = s->pre = s->tap = s->grad = NONE;
+		s->out = s->pre = s->tap = s->grad = s->raw = s->raw_grad = NONE;
 		if (too_large(l, q->o->batch))
 			return err_set(e,
 			    "%s:%d: a tensor of more than %d numbers; a smaller batch or size is "
 			    "needed", q->c->path, l->line, INT_MAX);
+		if (q->store < 4 && is_head(q->c, i)) {
+			add(q, n * sizeof(float), i, L, &s->raw);
+			if (q->o->train)
+				add(q, n * sizeof(float), L, L, &s->raw_grad);
+		}
 		if (s->root != i)
 			continue;
-		add(q, n * sizeof(float), i, last, &s->out);
+		add(q, n * each, i, last, &s->out);
 		if (has_pre(q, i))
-			add(q, n * sizeof(float), i, q->o->train ? 2 * L - i : i, &s->pre);
+			add(q, n * each, i, q->o->train ? 2 * L - i : i, &s->pre);
 		if (l->type == L_MAXPOOL && q->o->train)
 			add(q, n, i, 2 * L - i, &s->tap);
 		if (q->o->train && q->first_grad[i] >= 0)
-			add(q, n * sizeof(float), q->first_grad[i], 2 * L - i, &s->grad);
+			add(q, n * each, q->first_grad[i], 2 * L - i, &s->grad);
 	}
 	return 0;
 }
@@ -341,13 +351,13 @@ netplan_make(struct net_plan *p, const struct cfg *c, struct dev *d, const struc
     struct err *e)
 {
 	size_t L = (size_t)c->nl;
-	struct planner q = { .c = c, .o = o, .p = p };
+	struct planner q = { .c = c, .o = o, .p = p, .store = d->store->bytes };
 	int r;
 
 	memset(p, 0, sizeof *p);
 	p->nl = c->nl;
 	p->slot = (struct slot *)xcalloc(L, sizeof *p->slot);
-	q.t = (struct tensor *)xcalloc(4 * L + 1, sizeof *q.t);
+	q.t = (struct tensor *)xcalloc(4 * L + 2, sizeof *q.t);
 	q.users = (int *)xcalloc(4 * L, sizeof(int));
 	q.last_fwd = q.users + L;
 	q.last_bwd = q.users + 2 * L;

@@ -213,6 +213,7 @@ check_classes(const struct train_cmd *c, struct err *e)
 static int
 numbers(struct train_cmd *c, struct err *e)
 {
+	struct dev_opts precision;
 	long seed, batch;
 	double epochs;
 	int w, h;
@@ -226,10 +227,7 @@ numbers(struct train_cmd *c, struct err *e)
 		return err_set(e, "-e %s: want a number of epochs above 0", c->arg['e']);
 	if (c->arg['s'] && num_side(c->arg['s'], &w, &h))
 		return err_set(e, "-s %s: want a side such as 416 or 608x352", c->arg['s']);
-	if (c->arg['p'] && strcmp(c->arg['p'], "fp32") && strcmp(c->arg['p'], "tf32"))
-		return err_set(e, "-p %s: want fp32 or tf32 (a mode of CUDA's matrix product)",
-		    c->arg['p']);
-	return 0;
+	return dev_precision(&precision, c->arg['p'], e);
 }
 
 /* What a killed run was writing: NAME.tmp.PID of a process that is no more. */
@@ -298,12 +296,13 @@ demo_defaults(struct train_cmd *c)
 static int
 print_plan(struct train_cmd *c, struct err *e)
 {
-	struct dev_opts o = { .threads = c->threads };
+	struct dev_opts o = { .threads = c->threads,
+		.emulate = (int)settings_int(&c->set, "emulate") };
 	struct net_opts no = { .batch = (c->recipe.batch + (int)c->ranks - 1) / (int)c->ranks,
 	    .train = 1 };
 	struct net_bytes b;
 	struct params par;
-	struct dev *d = train_device(c, 0, &o, e);
+	struct dev *d = dev_precision(&o, c->arg['p'], e) ? NULL : train_device(c, 0, &o, e);
 	size_t state, ring;
 	int r, w, h;
 

@@ -138,19 +138,34 @@ open_sizes(struct train_run *r, const struct net_opts *o, struct err *e)
 	return net;
 }
 
+/* The same option computes in something else on another machine. */
+static int
+same_precision(struct train_cmd *c, const struct dev *d, struct err *e)
+{
+	const char *now = dev_precision_name(d);
+
+	if (c->from.precision && strcmp(c->from.precision, now))
+		return err_set(e, "%s/last.safetensors: the run was in %s, %s would go on in %s",
+		    c->dir, c->from.precision, d->name, now);
+	if (!c->from.precision)
+		c->from.precision = xstrdup(now);
+	return 0;
+}
+
 static int
 open_net(struct train_run *r, const struct world *w, struct err *e)
 {
 	struct train_cmd *c = r->c;
 	struct dev_opts o = { .threads = c->threads, .exact = (int)settings_int(&c->set, "exact"),
-		.tf32 = c->arg['p'] && !strcmp(c->arg['p'], "tf32"),
+		.emulate = (int)settings_int(&c->set, "emulate"), .silent = w->rank > 0,
 		.deterministic = (int)settings_int(&c->set, "deterministic") };
 	struct net_opts no = { .train = 1, .syncbn = c->recipe.syncbn, .bn_momentum =
 		c->recipe.bn_momentum, .seed = c->from.seed };
 	int parts = c->recipe.train.parts > 0 ? c->recipe.train.parts : 1;
 
 	no.batch = (run_per_rank(c) + parts - 1) / parts;
-	if (!(r->dev = train_device(c, w->local_rank, &o, e)) ||
+	if (dev_precision(&o, c->arg['p'], e) ||
+	    !(r->dev = train_device(c, w->local_rank, &o, e)) || same_precision(c, r->dev, e) ||
 	    !(r->sync = sync_open(w, r->dev, e)))
 		return -1;
 	no.sync = r->sync;

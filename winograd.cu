@@ -6,8 +6,8 @@
  *	dgrad	the same of dY with turned kernels: turning swaps places 0 and 3 of U, on both axes
  *	wgrad	dU[p][c][k] = V[p]^T (A dY A^T)[p], dW = G^T dU G
  * (Winograd 1980; Lavin and Gray 2015.)  The transforms are additions only, over channels with unit
- * stride, and as exact as the product itself: the relative error is float32's own.  tf32's is not
- * good enough for that, and dev->exact does without.
+ * stride, and as exact as the product itself: the relative error is float32's own.  tf32's and
+ * bfloat16's are not good enough for that, and dev->exact does without.
  *
  * Small U: TASKS of tiles, each with V and M of its own in the cache.  Large U: all threads share
  * one V and M, so that U passes through the cache once.  The cuts depend on the shape only. */
@@ -230,7 +230,7 @@ static void
 gemm(struct dev *d, int ta, int tb, int m, int n, int k, const float *a, int lda, const float *b,
     int ldb, float beta, float *c, int ldc)
 {
-	struct gemm g = { ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc };
+	struct gemm g = { ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc, 0, 0 };
 
 	d->ops->gemm(d, &g);
 }
@@ -282,22 +282,20 @@ product(struct dev *d, const struct conv_shape *s, const float *x, const float *
 }
 
 static void
-forward(struct dev *d, const struct conv_shape *s, const float *x, const float *w, float *y,
-    void *ws)
+forward(struct dev *d, const struct conv_shape *s, const void *x, const float *w, void *y, void *ws)
 {
-	product(d, s, x, w, 0, y, 0, (float *)ws);
+	product(d, s, (const float *)x, w, 0, (float *)y, 0, (float *)ws);
 }
 
 static void
-dgrad(struct dev *d, const struct conv_shape *s, const float *dy, const float *w, float *dx,
-    int add, void *ws)
+dgrad(struct dev *d, const struct conv_shape *s, const void *dy, const float *w, void *dx, int add,
+    void *ws)
 {
-	product(d, s, dy, w, 1, dx, add, (float *)ws);
+	product(d, s, (const float *)dy, w, 1, (float *)dx, add, (float *)ws);
 }
 
 static void
-wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy, float *dw,
-    void *ws)
+wgrad(struct dev *d, const struct conv_shape *s, const void *x, const void *dy, float *dw, void *ws)
 {
 	struct tiles in = tiles_of(s, s->c), out = tiles_of(s, s->k);
 	int n = count(s), step = step_tiles(s, 1), size = s->c * s->k;
@@ -307,8 +305,8 @@ wgrad(struct dev *d, const struct conv_shape *s, const float *x, const float *dy
 		int nt = n - t0 < step ? n - t0 : step;
 		float *g = v + 16 * (size_t)nt * in.ld;
 
-		RUN(d, wino_in_k, nt * s->c, in, x, t0, nt, v);
-		RUN(d, wino_grad_k, nt * s->k, out, dy, t0, nt, g);
+		RUN(d, wino_in_k, nt * s->c, in, (const float *)x, t0, nt, v);
+		RUN(d, wino_grad_k, nt * s->k, out, (const float *)dy, t0, nt, g);
 		TASKS (d, p, 16)
 			gemm(d, 1, 0, s->c, s->k, nt, v + (size_t)p * nt * in.ld, in.ld,
 			    g + (size_t)p * nt * out.ld, out.ld, t0 ? 1 : 0, u + (size_t)p * size,

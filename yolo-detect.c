@@ -31,6 +31,7 @@ static const struct setting table[] = {
 	{ "cutoff", NULL, "int 1..100000", "load only the first N layers of a .weights file" },
 	{ "deterministic", "0", "0|1", "CUDA: the same bits in every run" },
 	{ "eval", "0", "0|1", "as validation does: -t 0.001 -i 0.6 -k greedy, max_det 300" },
+	{ "emulate", "0", "0|1", "-p bf16 also on a CPU without it: the same numbers, slowly" },
 	{ "exact", "0", "0|1", "plain kernels only" },
 	{ "ids", NULL, "text", "truth whose image and category ids -f coco writes" },
 	{ "max_det", NULL, "int 0..1000000000", "most detections of a picture, 0 all (by -k)" },
@@ -110,6 +111,8 @@ static void
 check(struct cmd *c)
 {
 	const char *const *a = c->arg;
+	struct dev_opts precision;
+	struct err e;
 
 	c->batch = DETECT_BATCH;
 	c->jobs = 2;
@@ -125,8 +128,8 @@ check(struct cmd *c)
 		die(2, "-i %s: want an IoU from 0 to 1", a['i']);
 	if (a['s'] && num_side(a['s'], &c->w, &c->h))
 		die(2, "-s %s: want a side such as 416 or 608x352", a['s']);
-	if (a['p'] && strcmp(a['p'], "fp32") && strcmp(a['p'], "tf32"))
-		die(2, "-p %s: want fp32 or tf32 (a mode of CUDA's matrix product)", a['p']);
+	if (dev_precision(&precision, a['p'], &e))
+		die(2, "%s", e.msg);
 	if (a['f'] && strcmp(a['f'], "tsv") && strcmp(a['f'], "json") && strcmp(a['f'], "coco") &&
 	    strcmp(a['f'], "yolo"))
 		die(2, "-f %s: want tsv, json, coco or yolo", a['f']);
@@ -265,8 +268,8 @@ open_tables(struct job *j, const struct cmd *c, struct err *e)
 static int
 open_job(struct job *j, const struct cmd *c, struct err *e)
 {
-	struct dev_opts o = { .tf32 = c->arg['p'] && !strcmp(c->arg['p'], "tf32"),
-		.exact = (int)settings_int(&c->set, "exact"),
+	struct dev_opts o = { .exact = (int)settings_int(&c->set, "exact"),
+		.emulate = (int)settings_int(&c->set, "emulate"),
 		.deterministic = (int)settings_int(&c->set, "deterministic"),
 		.threads = settings_given(&c->set, "threads") ? (int)settings_int(&c->set,
 		    "threads") : cores() };
@@ -277,7 +280,7 @@ open_job(struct job *j, const struct cmd *c, struct err *e)
 	if (open_cfg(j, c, e))
 		return -1;
 	options(j, c, &d);
-	if (!(j->dev = dev_open(c->arg['d'], &o, e)) ||
+	if (dev_precision(&o, c->arg['p'], e) || !(j->dev = dev_open(c->arg['d'], &o, e)) ||
 	    !(j->det = detector_open(j->dev, j->cfg, &d, e)) || load(j, c, e) ||
 	    open_tables(j, c, e))
 		return -1;

@@ -663,9 +663,10 @@ long loader_record(uint64_t seed, long n, long t);
 
 struct dev;
 struct sync;
-/* Row-major C[m][n] = alpha * op(A) op(B) + beta * C;  ta: A is stored [k][m], tb: B [n][k]. */
-struct gemm { int ta, tb, m, n, k; float alpha; const float *a; int lda; const float *b; int ldb;
-	float beta; float *c; int ldc; };
+/* Row-major C[m][n] = alpha * op(A) op(B) + beta * C;  ta: A is stored [k][m], tb: B [n][k].
+ * ab16: A and B are bfloat16, c16: C too; sums are float all the same. */
+struct gemm { int ta, tb, m, n, k; float alpha; const void *a; int lda; const void *b; int ldb;
+	float beta; void *c; int ldc, ab16, c16; };
 struct dev_ops {
 	void *(*alloc)(struct dev *, size_t bytes);	/* NULL when memory is out; 256-aligned */
 	void (*free)(struct dev *, void *);
@@ -679,6 +680,7 @@ struct dev_ops {
 };
 struct dev {
 	const struct dev_ops *ops;
+	const struct store_ops *store;
 	const struct conv_ops *conv;
 	const struct bn_ops *bn;		/* batchnorm.cu */
 	const struct layer_ops *layer;
@@ -687,10 +689,17 @@ struct dev {
 	int (*nccl)(struct sync *, struct err *);	/* nccl_open_sync with CUDA, else NULL */
 	char name[64];		/* "cpu", "cuda:0" */
 	int threads;		/* compute threads; workspaces are one per thread */
-	int tf32, exact, deterministic;
+	int tf32, exact, deterministic;	/* tf32: never on a CPU */
 	void *stream, *priv;
 };
-struct dev_opts { int threads, tf32, exact, deterministic; };
+/* bf16: activations, their gradients and the factors of products are bfloat16; parameters, sums,
+ * statistics and losses stay float.  On a CPU without it dev_open() says so, unless silent, and
+ * stays with float, but for emulate: the same numbers to the order of summation, slowly.  tf32 is
+ * for CUDA; a CPU says so likewise. */
+struct dev_opts { int threads, tf32, exact, deterministic, bf16, emulate, silent; };
+/* -p: fp32 (or NULL), tf32, bf16 into *o. */
+int dev_precision(struct dev_opts *o, const char *name, struct err *);
+const char *dev_precision_name(const struct dev *);	/* what it computes in: fp32, tf32, bf16 */
 /* spec: "cpu", "cuda", "cuda:1"; NULL: the best there is.  The err names the missing package. */
 struct dev *dev_open(const char *spec, const struct dev_opts *, struct err *);
 void dev_close(struct dev *);
@@ -701,9 +710,26 @@ int dev_cores(void);		/* cores this process may use: affinity, quota, OMP_NUM_TH
 int cpu_open(struct dev *, int index, struct err *);
 int cpu_count(struct err *);
 void cpu_describe(int index, char *out, size_t len);
+/* cpubf16.c: products of bfloat16 numbers. */
+int cpu_has_bf16(void);
+void cpu_gemm_bf16(const struct gemm *);
 int cuda_open(struct dev *, int index, struct err *);
 int cuda_count(struct err *);	/* 0: err says what is missing */
 void cuda_describe(int index, char *out, size_t len);
+
+/* Tensors of activations and of their gradients are void *: numbers as the device stores them,
+ * store->bytes each, float or bfloat16.  The tables below exist once for each. */
+
+/* ---- store.cu ----------------------------------------------------------------------------- */
+
+struct store_ops {
+	int bytes;			/* of a stored number: 4, or 2 for bfloat16 */
+	void (*widen)(struct dev *, int n, const void *stored, float *);
+	void (*narrow)(struct dev *, int n, const float *, void *stored);
+	void (*add)(struct dev *, int n, const float *src, float *dst);	/* dst += src */
+};
+extern const struct store_ops store_cpu, store_cuda, store_emu, store_cpu_bf16, store_cuda_bf16,
+    store_emu_bf16;
 
 /* ---- conv.cu ------------------------------------------------------------------------------ */
 
@@ -713,11 +739,11 @@ struct conv_shape { int n, h, w, c, oh, ow, k, size, stride_y, stride_x, pad, di
  * writing it.  wgrad always adds to dw. */
 struct conv_ops {
 	size_t (*workspace)(struct dev *, const struct conv_shape *, int train);
-	void (*forward)(struct dev *, const struct conv_shape *, const float *x, const float *w,
-	    float *y, void *ws);
-	void (*dgrad)(struct dev *, const struct conv_shape *, const float *dy, const float *w,
-	    float *dx, int add, void *ws);
-	void (*wgrad)(struct dev *, const struct conv_shape *, const float *x, const float *dy,
+	void (*forward)(struct dev *, const struct conv_shape *, const void *x, const float *w,
+	    void *y, void *ws);
+	void (*dgrad)(struct dev *, const struct conv_shape *, const void *dy, const float *w,
+	    void *dx, int add, void *ws);
+	void (*wgrad)(struct dev *, const struct conv_shape *, const void *x, const void *dy,
 	    float *dw, void *ws);
 };
 /* One way to do it.  conv.cu takes the first of its kinds that fits: does a direction right, and
@@ -727,10 +753,13 @@ struct conv_kind {
 	int (*fits)(const struct dev *, const struct conv_shape *, enum conv_way);
 	struct conv_ops ops;
 };
-extern const struct conv_ops conv_cpu, conv_cuda, conv_emu;
-extern const struct conv_kind direct_cpu, direct_cuda, direct_emu;	/* convdirect.cu */
+extern const struct conv_ops conv_cpu, conv_cuda, conv_emu, conv_cpu_bf16, conv_cuda_bf16,
+    conv_emu_bf16;
+extern const struct conv_kind direct_cpu, direct_cuda, direct_emu, direct_cpu_bf16,
+    direct_cuda_bf16, direct_emu_bf16;			/* convdirect.cu */
 extern const struct conv_kind winograd_cpu, winograd_cuda, winograd_emu;	/* winograd.cu */
-extern const struct conv_kind convgemm_cpu, convgemm_cuda, convgemm_emu;	/* convgemm.cu */
+extern const struct conv_kind convgemm_cpu, convgemm_cuda, convgemm_emu, convgemm_cpu_bf16,
+    convgemm_cuda_bf16, convgemm_emu_bf16;		/* convgemm.cu */
 
 /* ---- batchnorm.cu ------------------------------------------------------------------------- */
 
@@ -738,21 +767,21 @@ struct bn_ops {
 	size_t (*workspace)(struct dev *, int rows, int c);	/* bytes for all of these */
 	/* Moments of rows x c (rows = n*oh*ow).  m2: sum of squared deviations from the mean
 	 * (two passes or merged chunks: exact where E[x^2]-E[x]^2 is not). */
-	void (*moments)(struct dev *, const float *y, int rows, int c, float *mean, float *m2,
+	void (*moments)(struct dev *, const void *y, int rows, int c, float *mean, float *m2,
 	    void *ws);
 	/* Merge `parts` triples (count, mean[c], m2[c]) stored at part + i*(2c+1) into one: counts
 	 * add, Chan's update in order.  out likewise (2c+1 floats). */
 	void (*merge)(struct dev *, const float *part, int parts, int c, float *out);
 	/* z = act(gamma*(y-mean)*inv + beta), inv = 1/sqrt(m2/count + 1e-5). */
-	void (*apply)(struct dev *, const float *y, int rows, int c, const float *mean,
-	    const float *m2, float count, const float *gamma, const float *beta, enum act, float *z,
+	void (*apply)(struct dev *, const void *y, int rows, int c, const float *mean,
+	    const float *m2, float count, const float *gamma, const float *beta, enum act, void *z,
 	    void *ws);
 	/* Sums over the rows: dbeta = sum du, dgamma = sum du*xhat, du = dz*act'(u); written. */
-	void (*back_sums)(struct dev *, const float *y, const float *dz, int rows, int c,
+	void (*back_sums)(struct dev *, const void *y, const void *dz, int rows, int c,
 	    const float *mean, const float *m2, float count, const float *gamma, const float *beta,
 	    enum act, float *dgamma, float *dbeta, void *ws);
 	/* dy in place of dz, from the (all-reduced) sums and the global count. */
-	void (*back_apply)(struct dev *, const float *y, float *dz, int rows, int c,
+	void (*back_apply)(struct dev *, const void *y, void *dz, int rows, int c,
 	    const float *mean, const float *m2, float count, const float *gamma, const float *beta,
 	    enum act, const float *dgamma, const float *dbeta, void *ws);
 	/* r = (1-m)*r + m*batch; variance unbiased (count-1) where count > 1. */
@@ -762,13 +791,13 @@ struct bn_ops {
 	void (*fold)(struct dev *, float *w, int rows, int c, const float *gamma,
 	    const float *beta, const float *mean, const float *var, float *bias);
 	/* u += bias; z = act(u).  z may be u. */
-	void (*bias_act)(struct dev *, float *u, int rows, int c, const float *bias, enum act,
-	    float *z);
+	void (*bias_act)(struct dev *, void *u, int rows, int c, const float *bias, enum act,
+	    void *z);
 	/* du in place of dz (u as left by bias_act); dbias += column sums. */
-	void (*bias_act_back)(struct dev *, const float *u, float *dz, int rows, int c, enum act,
+	void (*bias_act_back)(struct dev *, const void *u, void *dz, int rows, int c, enum act,
 	    float *dbias, void *ws);
 };
-extern const struct bn_ops bn_cpu, bn_cuda, bn_emu;
+extern const struct bn_ops bn_cpu, bn_cuda, bn_emu, bn_cpu_bf16, bn_cuda_bf16, bn_emu_bf16;
 
 /* ---- layers.cu, heads.cu ------------------------------------------------------------------ */
 
@@ -777,55 +806,55 @@ extern const struct bn_ops bn_cpu, bn_cuda, bn_emu;
 struct pool_shape { int n, h, w, c, oh, ow, size, stride_y, stride_x, pad_y, pad_x; };
 struct layer_ops {
 	/* tap: index in the window of the maximum, one byte per output, NULL in inference. */
-	void (*maxpool)(struct dev *, const struct pool_shape *, const float *x, float *y,
+	void (*maxpool)(struct dev *, const struct pool_shape *, const void *x, void *y,
 	    unsigned char *tap);
-	void (*maxpool_back)(struct dev *, const struct pool_shape *, const float *dy,
-	    const unsigned char *tap, float *dx, int add);
+	void (*maxpool_back)(struct dev *, const struct pool_shape *, const void *dy,
+	    const unsigned char *tap, void *dx, int add);
 	void (*upsample)(struct dev *, int n, int h, int w, int c, int s, float scale,
-	    const float *x, float *y);
+	    const void *x, void *y);
 	void (*upsample_back)(struct dev *, int n, int h, int w, int c, int s, float scale,
-	    const float *dy, float *dx, int add);
+	    const void *dy, void *dx, int add);
 	/* Copy a slice of channels: dst[r][dst_off + i] (+)= src[r][src_off + i], i < c. */
-	void (*slice)(struct dev *, int rows, int c, const float *src, int src_c, int src_off,
-	    float *dst, int dst_c, int dst_off, int add);
-	/* dst[i] (+)= src[i] on n floats. */
-	void (*accumulate)(struct dev *, int n, const float *src, float *dst, int add);
-	void (*activate)(struct dev *, int n, enum act, const float *u, float *z);
-	void (*activate_back)(struct dev *, int n, enum act, const float *u, const float *dz,
-	    float *du, int add);
+	void (*slice)(struct dev *, int rows, int c, const void *src, int src_c, int src_off,
+	    void *dst, int dst_c, int dst_off, int add);
+	/* dst[i] (+)= src[i], n numbers. */
+	void (*accumulate)(struct dev *, int n, const void *src, void *dst, int add);
+	void (*activate)(struct dev *, int n, enum act, const void *u, void *z);
+	void (*activate_back)(struct dev *, int n, enum act, const void *u, const void *dz,
+	    void *du, int add);
 	/* y[b,i,j,ch] = x[b,ch] * f[b,i,j,ch] (wh: x[b,i,j] * f[b,i,j,ch]), no activation */
-	void (*scale)(struct dev *, int n, int hw, int c, int wh, const float *x, const float *f,
-	    float *y);
-	void (*scale_back)(struct dev *, int n, int hw, int c, int wh, const float *x,
-	    const float *f, const float *dy, float *dx, int addx, float *df, int addf);
-	void (*sam)(struct dev *, int n, const float *x, const float *f, float *y);
-	void (*sam_back)(struct dev *, int n, const float *x, const float *f, const float *dy,
-	    float *dx, int addx, float *df, int addf);
+	void (*scale)(struct dev *, int n, int hw, int c, int wh, const void *x, const void *f,
+	    void *y);
+	void (*scale_back)(struct dev *, int n, int hw, int c, int wh, const void *x,
+	    const void *f, const void *dy, void *dx, int addx, void *df, int addf);
+	void (*sam)(struct dev *, int n, const void *x, const void *f, void *y);
+	void (*sam_back)(struct dev *, int n, const void *x, const void *f, const void *dy,
+	    void *dx, int addx, void *df, int addf);
 	/* h w c of the INPUT; back = the inverse map on gradients. */
-	void (*reorg)(struct dev *, int n, int h, int w, int c, int s, int reverse, const float *x,
-	    float *y);
+	void (*reorg)(struct dev *, int n, int h, int w, int c, int s, int reverse, const void *x,
+	    void *y);
 	void (*reorg_back)(struct dev *, int n, int h, int w, int c, int s, int reverse,
-	    const float *dy, float *dx, int add);
-	void (*reorg3d)(struct dev *, int n, int h, int w, int c, int s, const float *x, float *y);
-	void (*reorg3d_back)(struct dev *, int n, int h, int w, int c, int s, const float *dy,
-	    float *dx, int add);
-	void (*avgpool)(struct dev *, int n, int hw, int c, const float *x, float *y);
-	void (*avgpool_back)(struct dev *, int n, int hw, int c, const float *dy, float *dx,
-	    int add);
+	    const void *dy, void *dx, int add);
+	void (*reorg3d)(struct dev *, int n, int h, int w, int c, int s, const void *x, void *y);
+	void (*reorg3d_back)(struct dev *, int n, int h, int w, int c, int s, const void *dy,
+	    void *dx, int add);
+	void (*avgpool)(struct dev *, int n, int hw, int c, const void *x, void *y);
+	void (*avgpool_back)(struct dev *, int n, int hw, int c, const void *dy, void *dx, int add);
 	/* Keep element i where the counter generator (key, first + i) says so; times 1/(1-p). */
-	void (*dropout)(struct dev *, int n, float p, uint64_t key, uint64_t first, const float *x,
-	    float *y);
+	void (*dropout)(struct dev *, int n, float p, uint64_t key, uint64_t first, const void *x,
+	    void *y);
 	void (*dropout_back)(struct dev *, int n, float p, uint64_t key, uint64_t first,
-	    const float *dy, float *dx, int add);
+	    const void *dy, void *dx, int add);
 	/* Activated head values for decoding, NHWC in and out: see golden/layers yolo and
 	 * region. */
 	void (*yolo)(struct dev *, int rows, int anchors, int classes, float scale_xy,
-	    int new_coords, const float *x, float *y);
+	    int new_coords, const void *x, void *y);
 	void (*region)(struct dev *, int rows, int anchors, int classes, int softmax,
-	    const float *x, float *y);
-	void (*nchw)(struct dev *, int n, int h, int w, int c, const float *nhwc, float *nchw);
+	    const void *x, void *y);
+	void (*nchw)(struct dev *, int n, int h, int w, int c, const void *nhwc, void *nchw);
 };
-extern const struct layer_ops layers_cpu, layers_cuda, layers_emu;
+extern const struct layer_ops layers_cpu, layers_cuda, layers_emu, layers_cpu_bf16,
+    layers_cuda_bf16, layers_emu_bf16;
 
 /* ---- loss.c, assign.c, lossbase.cu, yololoss.cu, darkloss.cu, regionloss.cu ---------------- */
 
@@ -1583,10 +1612,11 @@ struct net_bytes { size_t params, grads, arena, workspace, total; };
 struct slot {
 	int root;		/* the layer whose buffers this one shares, itself if none */
 	size_t out, pre, tap, grad; /* output; value before the activation or batch-norm; argmax */
+	size_t raw, raw_grad;	/* of a head where activations are not float: as the loss wants */
 };
 struct net_plan {
 	struct slot *slot;
-	size_t input, arena, ws;	/* ws: workspace bytes */
+	size_t input, host_input, arena, ws;	/* host_input: as float; ws: workspace bytes */
 	int nl, stop;			/* backward ends before layer stop */
 	size_t bn_floats;		/* batch statistics of all layers */
 };
@@ -1608,7 +1638,7 @@ struct net {
 	struct params par;
 	struct net_plan plan;
 	float *train, *grad, *stat;	/* device; grad NULL in inference, where train is folded */
-	float *input;			/* device, [batch][h][w][c] */
+	void *input;			/* device, [batch][h][w][c] */
 	float *bn;	/* device: batch mean and m2 of each layer, then a merge area */
 	char *arena;
 	void *ws;
@@ -1639,9 +1669,9 @@ void net_forward(struct net *, const float *x, int n, int n_global, uint64_t t0)
 void net_backward(struct net *);	/* head gradients stand in net_head_grad(); adds to grad */
 void net_zero_grad(struct net *);
 void net_on_bucket(struct net *, net_bucket *, void *arg, size_t floats);
-float *net_out(struct net *, int layer);	/* device; valid until the buffer is used again */
-float *net_grad(struct net *, int layer);	/* likewise; NULL where nothing wants it */
-float *net_at(const struct net *, size_t off);	/* a place in the arena; NULL for NONE */
+void *net_out(struct net *, int layer);	/* device; valid until the buffer is used again */
+void *net_grad(struct net *, int layer);	/* likewise; NULL where nothing wants it */
+void *net_at(const struct net *, size_t off);	/* a place in the arena; NULL for NONE */
 float *net_param(struct net *, float *base, int layer, enum param_kind); /* NULL if it has none */
 size_t net_floats(const struct net *, int layer);	/* of its output, for the images at hand */
 int net_rows(const struct net *, const struct layer *);	/* n * h * w of its output */
@@ -1651,7 +1681,7 @@ void net_merge_ranks(struct net *, const struct layer *, struct net_moments *);
 float *net_merge_area(struct net *);
 uint64_t net_dropout_key(const struct net *, int layer);
 double net_lap(struct net *, double since, int layer, int what);	/* for net->time */
-float *net_head_raw(struct net *, int head);	/* before any activation */
+float *net_head_raw(struct net *, int head);	/* float; before any activation */
 float *net_head_grad(struct net *, int head);
 
 /* ---- source.c, inputs.c, detect.c: pictures in, detections out ------------------------------- */
@@ -1891,6 +1921,7 @@ struct checkpoint {		/* what a run needs to go on, besides the tensors */
 	char *data;			/* uuid of the training shard */
 	char *options;			/* one "letter=value" a line, sorted */
 	char *loss, *cfg;		/* cfg: the text */
+	char *precision;	/* computed in; NULL in files from before there was a choice */
 };
 void checkpoint_free(struct checkpoint *);
 int checkpoint_save(const char *path, const struct cfg *, const struct params *,

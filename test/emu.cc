@@ -53,22 +53,21 @@ emu_note(const char *file, const char *kernel)
 
 /* Host memory and GEMM are the CPU's, the kernels the emulator's. */
 struct dev *
-dev_emu(void)
+dev_emu(int bf16)
 {
-	struct dev_opts o = { 1, 0, 1, 1 };
+	struct dev_opts o = { 1, 0, 1, 1, bf16, 1, 0 };
 	struct err e;
 	struct dev *d = dev_open("cpu", &o, &e);
 
 	if (!d)
 		die(1, "%s", e.msg);
-	d->conv = &conv_emu;
-	d->bn = &bn_emu;
-	d->layer = &layers_emu;
+	d->store = bf16 ? &store_emu_bf16 : &store_emu;
+	d->conv = bf16 ? &conv_emu_bf16 : &conv_emu;
+	d->bn = bf16 ? &bn_emu_bf16 : &bn_emu;
+	d->layer = bf16 ? &layers_emu_bf16 : &layers_emu;
 	d->yolo = &yololoss_emu;
 	d->dark = &darkloss_emu;
 	d->optim = &optim_emu;
-	d->yolo = &yololoss_emu;
-	d->dark = &darkloss_emu;
 	return d;
 }
 }

@@ -82,7 +82,7 @@ emu_launch(const F &f)
 	emu_arg = NULL;
 }
 
-#define BACKEND(f) f##_emu
+#define BACKEND(f) STORED_AS(f##_emu)
 #define KERNEL static void
 #define DEVICE static inline
 #define SYNC emu_sync()

@@ -1,9 +1,11 @@
-/* emutest.h -- run operations on the CPU and under the emulator at several block sizes; or, where
- * the environment has EMUTEST_DEVICE=cuda, on that device instead of the emulator.
+/* emutest.h -- run operations on the CPU and under the emulator at several block sizes, storing
+ * activations in float and in bfloat16; or, where the environment has EMUTEST_DEVICE=cuda, on that
+ * device instead of the emulator.
  *
  * An operation fills r->out through take().  Its numbers must be the same bits at every block size;
  * where every intermediate result is exact (integers) they must be the CPU's, else close to them:
- * the two builds contract and order additions differently. */
+ * the two builds contract and order additions differently, and sums that differ in the last place
+ * may be rounded to bfloat16 to either side. */
 #ifndef EMUTEST_H
 #define EMUTEST_H
 
@@ -17,7 +19,7 @@
 extern "C" {
 #endif
 extern int emu_block, emu_grid, emu_exact;
-struct dev *dev_emu(void);
+struct dev *dev_emu(int bf16);
 #ifdef __cplusplus
 }
 #endif
@@ -74,6 +76,33 @@ take(struct run *r, const float *x, int n)
 	r->n += n;
 }
 
+/* Activations: the same as the device stores them. */
+static inline void *
+act_room(struct run *r, int n)
+{
+	return hold(r, (size_t)n * (size_t)r->d->store->bytes);
+}
+
+static inline void *
+acts(struct run *r, int n)
+{
+	float *x = data(r, n);
+	void *y = act_room(r, n);
+
+	r->d->store->narrow(r->d, n, x, y);
+	return y;
+}
+
+static inline void
+take_acts(struct run *r, const void *x, int n)
+{
+	float *y = (float *)r->d->ops->alloc(r->d, (size_t)n * sizeof *y);
+
+	r->d->store->widen(r->d, n, x, y);
+	take(r, y, n);
+	r->d->ops->free(r->d, y);
+}
+
 typedef void operation(struct run *, const void *arg);
 
 static void
@@ -90,14 +119,14 @@ perform(struct run *r, struct dev *d, operation *op, const void *arg, int range,
 }
 
 static int
-close_to(const float *a, const float *b, int n)
+close_to(const float *a, const float *b, int n, double by)
 {
 	double most = 1e-30;
 
 	for (int i = 0; i < n; i++)
 		most = fabs(b[i]) > most ? fabs(b[i]) : most;
 	for (int i = 0; i < n; i++)
-		if (!(fabs((double)a[i] - b[i]) <= 2e-5 * most + 2e-5 * fabs(b[i])))
+		if (!(fabs((double)a[i] - b[i]) <= by * most + by * fabs(b[i])))
 			return 0;
 	return 1;
 }
@@ -115,33 +144,36 @@ static int tests, failures;
 
 /* The emulator, or the device asked for. */
 static inline struct dev *
-emutest_device(void)
+emutest_device(int bf16)
 {
 	const char *want = getenv("EMUTEST_DEVICE");
-	struct dev_opts o = { 2, 0, 1, 1 };
+	struct dev_opts o = { .threads = 2, .exact = 1, .deterministic = 1, .bf16 = bf16 };
 	struct err e;
 	struct dev *d;
 
 	if (!want)
-		return dev_emu();
+		return dev_emu(bf16);
 	if (!(d = dev_open(want, &o, &e)))
 		die(1, "%s", e.msg);
 	return d;
 }
 
 static void
-emutest(const char *name, operation *op, const void *arg, int exact, int range, float div)
+emutest_in(int bf16, const char *name, operation *op, const void *arg, int exact, int range,
+    float div)
 {
 	static const int blocks[] = { 1, 4, 32, 64, 256 };
 	static struct run cpu, emu, first;
-	static struct dev *host, *fake;
-	struct dev_opts o = { 2, 0, 1, 1 };
+	static struct dev *hosts[2], *fakes[2];
+	struct dev *host = hosts[bf16], *fake = fakes[bf16];
+	struct dev_opts o = { .threads = 2, .exact = 1, .deterministic = 1, .bf16 = bf16,
+		.emulate = 1 };
 	struct err e;
 
-	if (!host && !(host = dev_open("cpu", &o, &e)))
+	if (!host && !(host = hosts[bf16] = dev_open("cpu", &o, &e)))
 		die(1, "%s", e.msg);
 	if (!fake)
-		fake = emutest_device();
+		fake = fakes[bf16] = emutest_device(bf16);
 	perform(&cpu, host, op, arg, range, div);
 	for (int i = 0; i < (getenv("EMUTEST_DEVICE") ? 1 : 5); i++) {
 		int good;
@@ -153,15 +185,29 @@ emutest(const char *name, operation *op, const void *arg, int exact, int range, 
 			perform(&first, fake, op, arg, range, div);
 		emu_exact = 0;
 		good = emu.n == cpu.n && emu.n > 0 && same(emu.out, first.out, emu.n) &&
-		    (exact ? same : close_to)(emu.out, cpu.out, cpu.n);
-		printf("%sok %d - %s, block %d%s\n", good ? "" : "not ", ++tests, name, blocks[i],
-		    exact ? ", exact" : "");
+		    (exact ? same(emu.out, cpu.out, cpu.n) :
+		    close_to(emu.out, cpu.out, cpu.n, bf16 ? 1. / 128 : 2e-5));
+		printf("%sok %d - %s%s, block %d%s\n", good ? "" : "not ", ++tests, name,
+		    bf16 ? ", bf16" : "", blocks[i], exact ? ", exact" : "");
 		failures += !good;
 		for (int k = 0, shown = 0; !good && k < cpu.n && shown < 3; k++)
 			if (!(emu.out[k] == cpu.out[k]) && ++shown)
 				printf("# [%d] %.9g, CPU %.9g, block 1 %.9g\n", k, emu.out[k],
 				    cpu.out[k], first.out[k]);
 	}
+}
+
+static inline void
+emutest(const char *name, operation *op, const void *arg, int exact, int range, float div)
+{
+	emutest_in(0, name, op, arg, exact, range, div);
+}
+
+static inline void
+emutest_both(const char *name, operation *op, const void *arg, int exact, int range, float div)
+{
+	emutest_in(0, name, op, arg, exact, range, div);
+	emutest_in(1, name, op, arg, exact, range, div);
 }
 
 static int

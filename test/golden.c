@@ -1,8 +1,8 @@
-/* golden.c -- run every golden case under a folder: golden [-d device] DIR [WEIGHTS]
+/* golden.c -- run every golden case under a folder: golden [-d device] [-p precision] DIR [WEIGHTS]
  *
  * Walks the folder and reads the JSON files; it knows no case by name.  The kind of a case is the
  * first of these keys that it has: op, method, flavour, run, net, model; else it is an optimiser
- * case.  TAP on stdout. */
+ * case.  TAP on stdout.  A CPU without bfloat16 emulates it. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -96,24 +96,32 @@ one(struct gold *g, size_t i, const char *root)
 int
 main(int argc, char **argv)
 {
-	struct dev_opts o = { .threads = 0, .exact = 1, .deterministic = 1 };
-	const char *spec = "cpu";
+	struct dev_opts o = { .threads = 0, .exact = 1, .deterministic = 1, .emulate = 1 };
+	const char *spec = "cpu", *one_case = NULL;
 	char *beside;
 	struct gold g = { 0 };
 	struct err e;
-	int bad = 0;
+	int bad = 0, opt;
 
 	calm_threads(argv);
 	prog = "golden";
-	if (argc == 3 && !strcmp(argv[1], "-1"))
-		return gold_train_ranks(argv[2]);
-	if (argc > 2 && !strcmp(argv[1], "-d")) {
-		spec = argv[2];
-		argv += 2;
-		argc -= 2;
-	}
+	while ((opt = getopt(argc, argv, "1:d:p:")) >= 0)
+		switch (opt) {
+		case '1': one_case = optarg; break;
+		case 'd': spec = optarg; break;
+		case 'p':
+			if (dev_precision(&o, optarg, &e))
+				die(2, "%s", e.msg);
+			break;
+		default: return 2;
+		}
+	g.bf16 = o.bf16;
+	if (one_case)
+		return gold_train_ranks(one_case, o.bf16);
+	argv += optind - 1;
+	argc -= optind - 1;
 	if (argc < 2) {
-		fprintf(stderr, "usage: golden [-d device] dir [weights]\n");
+		fprintf(stderr, "usage: golden [-d device] [-p precision] dir [weights]\n");
 		return 2;
 	}
 	if (!path_isdir(argv[1])) {

@@ -13,12 +13,13 @@ struct gold {
 	struct st *st;		/* STEM.safetensors, NULL where there is none */
 	const char *weights;	/* folder of published models */
 	struct dev *dev;
+	int bf16;		/* activations are bfloat16: the other column of tolerances */
 };
 /* 0 passed, 1 skipped (reason in err), -1 failed (reason in err). */
 typedef int gold_run(struct gold *, struct err *);
 gold_run gold_layer, gold_net, gold_model, gold_loss, gold_nms, gold_optim, gold_train;
 
-int gold_train_ranks(const char *json);	/* in a fresh process: exit status */
+int gold_train_ranks(const char *json, int bf16);	/* in a fresh process: exit status */
 
 /* Values of the tree by dotted path ("atol.fp32.y"); keys must not hold dots themselves. */
 yajl_val gold_get(yajl_val, const char *path);
@@ -36,8 +37,14 @@ float *gold_oihw(const float *hwio, int o, int i, int s);
  * 0 (the sign of zero aside).  NaN never passes.  -1 and a message with the worst element. */
 int gold_compare(const struct gold *, const char *name, const float *got, double atol, double rtol,
     struct err *);
+/* |a - b| <= limit * |b| (Euclidean): for numbers with few digits. */
+int gold_compare_l2(const struct gold *, const char *name, const float *got, double limit,
+    struct err *);
 /* Host array to fresh device memory, and back to fresh host memory. */
 float *gold_put(struct dev *, const float *, size_t n);
 float *gold_get_dev(struct dev *, const float *, size_t n);
+/* The same for activations, which the device stores in its own way. */
+void *gold_put_stored(struct dev *, const float *, size_t n);
+float *gold_get_stored(struct dev *, const void *, size_t n);
 
 #endif

@@ -59,17 +59,16 @@ float *
 input(struct layer_case *t, const char *name)
 {
 	const struct st_tensor *s = tensor(t, name);
-	float *x = gold_floats(t->g, name, t->e), *y, *p;
+	float *x = gold_floats(t->g, name, t->e), *y = NULL, *p;
 
 	if (s->ndim == 4) {
 		y = gold_nhwc(x, (int)s->dim[0], (int)s->dim[1], (int)s->dim[2], (int)s->dim[3]);
-		free(x);
-		x = y;
-	}
-	p = fresh(t, s->n);
-	t->d->ops->put(t->d, p, x, s->n * sizeof *x);
+		p = (float *)gold_put_stored(t->d, y, s->n);
+	} else
+		p = gold_put(t->d, x, s->n);
 	free(x);
-	return p;
+	free(y);
+	return t->mem[t->nmem++] = p;
 }
 
 float *
@@ -86,23 +85,26 @@ kernel(struct layer_case *t, const char *name)
 	return p;
 }
 
-static double
-atol_of(const struct layer_case *t, const char *name)
+/* atol or rel_l2 of a tensor, whose name may hold dots, in the precision at hand. */
+double
+tolerance(const struct layer_case *t, const char *kind, const char *name, double dflt)
 {
-	yajl_val f = gold_get(t->g->j, "atol.fp32");
-	const char *path[] = { name, NULL };	/* names may hold dots */
-	yajl_val v = f ? yajl_tree_get(f, path, yajl_t_number) : NULL;
+	const char *path[] = { kind, t->g->bf16 ? "bf16" : "fp32", name, NULL };
+	yajl_val v = yajl_tree_get(t->g->j, path, yajl_t_number);
 
-	return v ? YAJL_GET_DOUBLE(v) : 0;
+	return v ? YAJL_GET_DOUBLE(v) : dflt;
 }
 
 void
 compare(struct layer_case *t, const char *name, const float *host)
 {
+	double l2 = tolerance(t, "rel_l2", name, -1);
 	struct err e;
 
-	if (gold_compare(t->g, name, host, atol_of(t, name), t->rtol, &e) && !t->bad++)
-		*t->e = e;
+	if (gold_compare(t->g, name, host, tolerance(t, "atol", name, 0), t->rtol, &e) ||
+	    (l2 >= 0 && gold_compare_l2(t->g, name, host, l2, &e)))
+		if (!t->bad++)
+			*t->e = e;
 }
 
 /* Compare device values; transposed back when the tensor has four dimensions. */
@@ -110,7 +112,8 @@ void
 check(struct layer_case *t, const char *name, const float *dev)
 {
 	const struct st_tensor *s = tensor(t, name);
-	float *x = gold_get_dev(t->d, dev, s->n), *y;
+	float *x = s->ndim == 4 ? gold_get_stored(t->d, dev, s->n) :
+	    gold_get_dev(t->d, dev, s->n), *y;
 
 	if (s->ndim == 4) {
 		y = gold_nchw(x, (int)s->dim[0], (int)s->dim[1], (int)s->dim[2], (int)s->dim[3]);

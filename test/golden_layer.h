@@ -18,13 +18,16 @@ struct layer_case {
 double par(const struct layer_case *, const char *key, double dflt);	/* params.KEY */
 int ipar(const struct layer_case *, const char *key, int dflt);
 enum act act_of(const struct layer_case *);
-float *fresh(struct layer_case *, size_t n);		/* zeros on the device, freed at the end */
+/* Zeros on the device, freed at the end: n floats, or n activations. */
+float *fresh(struct layer_case *, size_t n);
 const struct st_tensor *tensor(struct layer_case *, const char *name);
-float *input(struct layer_case *, const char *name);	/* on the device; four dimensions: NHWC */
+/* On the device; four dimensions: activations, NHWC. */
+float *input(struct layer_case *, const char *name);
 float *kernel(struct layer_case *, const char *name);	/* OIHW to the device's order */
 void check(struct layer_case *, const char *name, const float *dev);
 void check_kernel(struct layer_case *, const char *name, const float *dev);
 void compare(struct layer_case *, const char *name, const float *host);
+double tolerance(const struct layer_case *, const char *kind, const char *name, double dflt);
 
 typedef void layer_run(struct layer_case *);
 /* golden_conv.c */

@@ -123,6 +123,23 @@ gold_compare(const struct gold *g, const char *name, const float *got, double at
 	return 0;
 }
 
+int
+gold_compare_l2(const struct gold *g, const char *name, const float *got, double limit,
+    struct err *e)
+{
+	const struct st_tensor *t = g->st ? st_find(g->st, name) : NULL;
+	double off = 0, all = 0;
+
+	if (!t)
+		return err_set(e, "no tensor '%s'", name);
+	for (size_t i = 0; i < t->n; i++) {
+		off += pow(got[i] - st_get(t, i), 2);
+		all += pow(st_get(t, i), 2);
+	}
+	return sqrt(off) <= limit * sqrt(all) ? 0 :
+	    err_set(e, "%s: off by %.3g of its length, allowed %.3g", name, sqrt(off / all), limit);
+}
+
 float *
 gold_put(struct dev *d, const float *x, size_t n)
 {
@@ -142,4 +159,25 @@ gold_get_dev(struct dev *d, const float *x, size_t n)
 
 	d->ops->get(d, p, x, n * sizeof *p);
 	return p;
+}
+
+void *
+gold_put_stored(struct dev *d, const float *x, size_t n)
+{
+	float *p = gold_put(d, x, n), *q = gold_put(d, NULL, n);
+
+	d->store->narrow(d, (int)n, p, q);
+	d->ops->free(d, p);
+	return q;
+}
+
+float *
+gold_get_stored(struct dev *d, const void *x, size_t n)
+{
+	float *p = gold_put(d, NULL, n), *host;
+
+	d->store->widen(d, (int)n, x, p);
+	host = gold_get_dev(d, p, n);
+	d->ops->free(d, p);
+	return host;
 }

@@ -1,4 +1,5 @@
 /* golden_wire.c -- golden/layers: activations, pools, wiring and heads. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ run_act(struct layer_case *t)
 	int n = t->n * t->c * t->h * t->w;
 	float *x = input(t, "x"), *y = fresh(t, n), *dy = input(t, "dy"), *dx = fresh(t, n);
 
-	t->rtol = gold_num(t->g->j, "rtol.fp32", 0);
+	t->rtol = gold_num(t->g->j, t->g->bf16 ? "rtol.bf16" : "rtol.fp32", 0);
 	t->d->layer->activate(t->d, n, act_of(t), x, y);
 	check(t, "y", y);
 	t->d->layer->activate_back(t->d, n, act_of(t), x, dy, dx, 1);
@@ -31,7 +32,8 @@ run_maxpool(struct layer_case *t)
 	const struct st_tensor *o = tensor(t, "y");
 	float *x = input(t, "x"), *y = fresh(t, o->n), *dx = fresh(t, tensor(t, "x")->n), *big = x;
 	int wide = t->w + total, more = t->h + total;
-	size_t row = (size_t)t->w * t->c, each = (size_t)wide * t->c;
+	size_t row = (size_t)t->w * t->c * t->d->store->bytes, each = (size_t)wide * t->c;
+	size_t step = each * t->d->store->bytes;
 	unsigned char *tap = (unsigned char *)fresh(t, o->n / 4 + 1);
 
 	s.oh = (s.h + total - s.size) / s.stride_y + 1;
@@ -39,8 +41,9 @@ run_maxpool(struct layer_case *t)
 	if (zero) {			/* case padding_before is 0: rows and columns come after */
 		big = fresh(t, (size_t)t->n * more * each);
 		for (int i = 0; i < t->n * t->h; i++)
-			t->d->ops->copy(t->d, big + (size_t)(i / t->h * more + i % t->h) * each,
-			    x + i * row, row * sizeof *x);
+			t->d->ops->copy(t->d,
+			    (char *)big + (size_t)(i / t->h * more + i % t->h) * step,
+			    (char *)x + i * row, row);
 		s.h = more;
 		s.w = wide;
 	}
@@ -50,8 +53,8 @@ run_maxpool(struct layer_case *t)
 		dx = fresh(t, (size_t)t->n * more * each);
 	t->d->layer->maxpool_back(t->d, &s, input(t, "dy"), tap, dx, 1);
 	for (int i = 0; zero && i < t->n * t->h; i++)
-		t->d->ops->copy(t->d, x + i * row, dx + (size_t)(i / t->h * more + i % t->h) * each,
-		    row * sizeof *x);
+		t->d->ops->copy(t->d, (char *)x + i * row,
+		    (char *)dx + (size_t)(i / t->h * more + i % t->h) * step, row);
 	check(t, "dx", zero ? x : dx);
 	if (!zero) {
 		t->d->layer->maxpool(t->d, &s, x, y, NULL);
@@ -209,7 +212,7 @@ run_dropout(struct layer_case *t)
 	int n = (int)tensor(t, "x")->n, kept = 0;
 	float p = (float)par(t, "probability", .5), *x = input(t, "x"), *y = fresh(t, n);
 	float *dy = input(t, "dy");
-	float *hx = gold_get_dev(t->d, x, n), *hy, *dx = fresh(t, n), *mask, *hd;
+	float *hx = gold_get_stored(t->d, x, n), *hy, *dx = fresh(t, n), *mask, *hd;
 
 	if (strcmp(gold_str(t->g->j, "params.mode", "inference"), "training")) {
 		t->d->layer->dropout(t->d, n, 0, 1, 0, x, y);
@@ -224,11 +227,12 @@ run_dropout(struct layer_case *t)
 	t->d->layer->sam(t->d, n, dy, mask, dx);
 	t->d->layer->dropout(t->d, n, p, 7, 3, x, x);
 	t->d->layer->dropout_back(t->d, n, p, 7, 3, dy, dy, 0);
-	hy = gold_get_dev(t->d, x, n);
-	hd = gold_get_dev(t->d, dy, n);
+	hy = gold_get_stored(t->d, x, n);
+	hd = gold_get_stored(t->d, dy, n);
 	for (int i = 0; i < n; i++) {
 		kept += hy[i] != 0;
-		if ((hy[i] != 0) != (hd[i] != 0) || (hy[i] != 0 && hy[i] != hx[i] / (1 - p)))
+		if ((hy[i] != 0) != (hd[i] != 0) || (hy[i] != 0 && fabsf(hy[i] -
+		    hx[i] / (1 - p)) > (t->g->bf16 ? fabsf(hy[i]) / 256 : 0)))
 			t->bad += !t->bad && err_set(t->e, "dropout[%d]: %g from %g", i, hy[i],
 			    hx[i]);
 	}
@@ -237,10 +241,10 @@ run_dropout(struct layer_case *t)
 	free(hy);
 	free(hd);
 	free(hx);
-	hx = gold_get_dev(t->d, y, n);
+	hx = gold_get_stored(t->d, y, n);
 	for (int i = 0; i < n; i++)
 		hx[i] /= 1 - p;
-	t->d->ops->put(t->d, y, hx, (size_t)n * sizeof *hx);
+	t->mem[t->nmem++] = y = (float *)gold_put_stored(t->d, hx, n);
 	check(t, "y", y);
 	free(hx);
 }

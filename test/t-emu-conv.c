@@ -28,25 +28,25 @@ conv(struct run *r, const void *arg)
 {
 	struct conv_shape s = *(const struct conv_shape *)arg;
 	int nw = s.size * s.size * (s.c / s.groups) * s.k, nx = s.n * s.h * s.w * s.c, ny;
-	float *x, *w, *y, *dy, *dx, *dw;
-	void *ws;
+	void *x, *y, *dy, *dx, *ws;
+	float *w, *dw;
 
 	s.oh = (s.h + 2 * s.pad - (s.size - 1) * s.dilation - 1) / s.stride_y + 1;
 	s.ow = (s.w + 2 * s.pad - (s.size - 1) * s.dilation - 1) / s.stride_x + 1;
 	ny = s.n * s.oh * s.ow * s.k;
-	x = data(r, nx);
+	x = acts(r, nx);
 	w = data(r, nw);
-	dy = data(r, ny);
-	y = room(r, ny);
-	dx = data(r, nx);
+	dy = acts(r, ny);
+	y = act_room(r, ny);
+	dx = acts(r, nx);
 	dw = data(r, nw);
 	ws = hold(r, r->d->conv->workspace(r->d, &s, 1));
 	r->d->conv->forward(r->d, &s, x, w, y, ws);
-	take(r, y, ny);
+	take_acts(r, y, ny);
 	r->d->conv->dgrad(r->d, &s, dy, w, dx, 1, ws);
-	take(r, dx, nx);
+	take_acts(r, dx, nx);
 	r->d->conv->dgrad(r->d, &s, dy, w, dx, 0, ws);
-	take(r, dx, nx);
+	take_acts(r, dx, nx);
 	r->d->conv->wgrad(r->d, &s, x, dy, dw, ws);
 	take(r, dw, nw);
 }
@@ -78,9 +78,10 @@ static void
 moments(struct run *r, const void *arg)
 {
 	const struct bn_case *b = (const struct bn_case *)arg;
-	float *y = data(r, b->rows * b->c), *mean = room(r, b->c), *m2 = room(r, b->c);
+	float *mean = room(r, b->c), *m2 = room(r, b->c);
 	float *part = data(r, 3 * (2 * b->c + 1)), *out = room(r, 2 * b->c + 1),
 	    count[3] = { 4, 0, 12 };
+	void *y = acts(r, b->rows * b->c);
 	void *ws = hold(r, r->d->bn->workspace(r->d, b->rows, b->c));
 
 	r->d->bn->moments(r->d, y, b->rows, b->c, mean, m2, ws);
@@ -89,6 +90,7 @@ moments(struct run *r, const void *arg)
 	for (int i = 0; i < 3; i++)
 		r->d->ops->put(r->d, part + i * (2 * b->c + 1), &count[i], sizeof *count);
 	r->d->bn->merge(r->d, part, 3, b->c, out);
+	r->d->store->add(r->d, b->c, mean, out);
 	take(r, out, 2 * b->c + 1);
 }
 
@@ -97,15 +99,15 @@ bias(struct run *r, const void *arg)
 {
 	const struct bn_case *b = (const struct bn_case *)arg;
 	int n = b->rows * b->c;
-	float *u = data(r, n), *bias = data(r, b->c), *z = room(r, n), *dz = data(r, n);
-	float *db = data(r, b->c);
+	void *u = acts(r, n), *z = act_room(r, n), *dz = acts(r, n);
+	float *bias = data(r, b->c), *db = data(r, b->c);
 	void *ws = hold(r, r->d->bn->workspace(r->d, b->rows, b->c));
 
 	r->d->bn->bias_act(r->d, u, b->rows, b->c, bias, b->act, z);
-	take(r, u, n);
-	take(r, z, n);
+	take_acts(r, u, n);
+	take_acts(r, z, n);
 	r->d->bn->bias_act_back(r->d, u, dz, b->rows, b->c, b->act, db, ws);
-	take(r, dz, n);
+	take_acts(r, dz, n);
 	take(r, db, b->c);
 }
 
@@ -126,9 +128,9 @@ batchnorm(struct run *r, const void *arg)
 {
 	const struct bn_case *b = (const struct bn_case *)arg;
 	int n = b->rows * b->c, c = b->c;
-	float *y = data(r, n), *mean = room(r, c), *m2 = room(r, c), *gamma = data(r, c);
-	float *beta = data(r, c), *z = room(r, n), *dz = data(r, n), *dg = room(r, c),
-	    *db = room(r, c);
+	void *y = acts(r, n), *z = act_room(r, n), *dz = acts(r, n);
+	float *mean = room(r, c), *m2 = room(r, c), *gamma = data(r, c);
+	float *beta = data(r, c), *dg = room(r, c), *db = room(r, c);
 	float *rm = data(r, c), *rv = data(r, c), *w = data(r, 5 * c), *var = m2, *fb = room(r, c);
 	void *ws = hold(r, r->d->bn->workspace(r->d, b->rows, c));
 	const struct bn_ops *o = r->d->bn;
@@ -138,12 +140,12 @@ batchnorm(struct run *r, const void *arg)
 	if (b->given)
 		give_moments(r, b, mean, m2);
 	o->apply(r->d, y, b->rows, c, mean, m2, count, gamma, beta, b->act, z, ws);
-	take(r, z, n);
+	take_acts(r, z, n);
 	o->back_sums(r->d, y, dz, b->rows, c, mean, m2, count, gamma, beta, b->act, dg, db, ws);
 	take(r, dg, c);
 	take(r, db, c);
 	o->back_apply(r->d, y, dz, b->rows, c, mean, m2, count, gamma, beta, b->act, dg, db, ws);
-	take(r, dz, n);
+	take_acts(r, dz, n);
 	o->running(r->d, c, mean, m2, count, b->given ? .5f : .1f, rm, rv);
 	take(r, rm, c);
 	take(r, rv, c);
@@ -171,17 +173,17 @@ main(void)
 		{ 128, 256, ACT_RELU, 1 } };
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-		emutest(cases[i].name, conv, &cases[i].s, 1, 4, 1);
+		emutest_both(cases[i].name, conv, &cases[i].s, 1, 4, 1);
 	for (size_t i = 0; i < sizeof winograd / sizeof *winograd; i++)
 		emutest(winograd[i].name, fast, &winograd[i].s, 1, 4, 1);
 	for (int i = 0; i < 2; i++) {
-		emutest("moments", moments, &exact[i], 1, 3, 1.f / 64);
-		emutest("bias and activation", bias, &exact[i], 1, 8, 1);
-		emutest("batch-norm of whole numbers", batchnorm, &given[i], 1, 3, 1.f / 128);
+		emutest_both("moments", moments, &exact[i], 1, 3, 1.f / 64);
+		emutest_both("bias and activation", bias, &exact[i], 1, 8, 1);
+		emutest_both("batch-norm of whole numbers", batchnorm, &given[i], 1, 3, 1.f / 128);
 	}
 	for (int i = 0; i < 4; i++) {
-		emutest("batch-norm", batchnorm, &real[i], 0, 999, 500);
-		emutest("bias and activation", bias, &real[i], 0, 999, 500);
+		emutest_both("batch-norm", batchnorm, &real[i], 0, 999, 500);
+		emutest_both("bias and activation", bias, &real[i], 0, 999, 500);
 	}
 	return emutest_end();
 }

@@ -18,7 +18,7 @@
 #include "yolo.h"
 
 extern int emu_block;
-struct dev *dev_emu(void);
+struct dev *dev_emu(int bf16);
 static int tests, failures;
 
 enum { LAYERS = 64, SIDE = 8, IMAGES = 2 };
@@ -479,11 +479,11 @@ main(void)
 		{ "kinks", kinks, 0 }, { "random", any, 1 },
 	};
 	static struct sketch s;
-	struct dev_opts o = { 1, 0, 1, 1 };
+	struct dev_opts o = { .threads = 1, .exact = 1, .deterministic = 1 };
 	struct err e;
 	const char *want = getenv("EMUTEST_DEVICE"), *const device[] = { "CPU",
 	    want ? want : "emulator" };
-	struct dev *d[2] = { dev_open("cpu", &o, &e), want ? dev_open(want, &o, &e) : dev_emu() };
+	struct dev *d[2] = { dev_open("cpu", &o, &e), want ? dev_open(want, &o, &e) : dev_emu(0) };
 
 	emu_block = 32;
 	if (!d[0] || !d[1])

@@ -184,9 +184,9 @@ main(void)
 		{ "region, bias_match", LOSS_DARKNET, 4, 1, tune_match, 0 },
 	};
 	static struct run cpu;
-	struct dev_opts o = { 2, 0, 1, 1 };
+	struct dev_opts o = { .threads = 2, .exact = 1, .deterministic = 1 };
 	struct err e;
-	struct dev *host = dev_open("cpu", &o, &e), *fake = emutest_device();
+	struct dev *host = dev_open("cpu", &o, &e), *fake = emutest_device(0);
 
 	for (size_t i = 0; i < sizeof tab / sizeof *tab; i++) {
 		double want[LOSS_TERMS];

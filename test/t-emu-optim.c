@@ -182,7 +182,7 @@ main(void)
 {
 	static const int sizes[] = { 0, 1, 63, 64, 65, 1000, 8193, MAXN };
 	const char *want = getenv("EMUTEST_DEVICE");
-	struct dev_opts o = { 1, 0, 1, 1 };
+	struct dev_opts o = { .threads = 1, .exact = 1, .deterministic = 1 };
 	struct err e;
 	double sum[4];
 

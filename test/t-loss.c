@@ -322,7 +322,7 @@ limit(void)
 int
 main(void)
 {
-	struct dev_opts o = { 2, 0, 1, 1 };
+	struct dev_opts o = { .threads = 2, .exact = 1, .deterministic = 1 };
 	struct def_yolo y = lt_dark(), v4 = lt_dark(), low = lt_dark();
 	struct loss s;
 	struct err e;

@@ -31,7 +31,7 @@ random_floats(struct dev *d, size_t n, unsigned seed)
 static float *
 results(int threads, const struct conv_shape *s, size_t *len)
 {
-	struct dev_opts o = { threads, 0, 0, 1 };
+	struct dev_opts o = { .threads = threads, .deterministic = 1 };
 	struct err e;
 	struct dev *d = dev_open("cpu", &o, &e);
 	int rows = s->n * s->oh * s->ow;

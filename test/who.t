@@ -33,7 +33,8 @@ my @table = (			# module, its files, the modules it may call
 	['report', 'report', ''],
 	['evalreport', 'evalreport evalfigure', 'eval evalset report'],
 	# The one place that knows every device's kernels; all others have a struct dev.
-	['dev', 'dev cpu cuda', 'conv batchnorm layers loss optim sync'],
+	['store', 'store', ''],
+	['dev', 'dev cpu cpubf16 cuda', 'conv batchnorm layers loss optim store sync'],
 	['sync', 'nccl_sync sync_join sync_meet sync_mpi sync_nccl sync_shm sync_world', ''],
 	['weights', 'params weights weights_st transfer checkpoint', 'cfg safetensors'],
 	# Batch-norm over ranks gives up through sync_fail().
@@ -53,7 +54,7 @@ my @table = (			# module, its files, the modules it may call
 	    'cfg dev eval evalset loader net recipe shard trainer weights'],
 );
 my %library = (			# who may call it
-	dnnl => 'cpu', tj => 'jpeg', stbi => 'stb image resize draw',
+	dnnl => 'cpu cpubf16', tj => 'jpeg', stbi => 'stb image resize draw',
 	yajl => 'cocoparse safetensors', XML => 'labelvoc', yaml => 'labelyaml',
 	XXH => 'pack shard shardcodec shardstream shardwrite', cuda => 'cuda sync_nccl',
 	cublas => 'cuda', nccl => 'sync_nccl', MPI => 'sync_mpi',
@@ -72,7 +73,7 @@ for (@table) {
 	$may{$m} = { map { $_ => 1 } $m, 'util', split ' ', $may };
 }
 
-# A kernel's object is FILE.cpu.o or FILE.cuda.o, which count as FILE.
+# A kernel's object is FILE.cpu.o, FILE.cuda.o or the same for bfloat16, which count as FILE.
 my @objects = grep { !/^yolo-/ } glob('*.o');
 my @programs = glob('yolo-*.o tools/yolo-*.o');
 if (!@objects || system('nm --version >/dev/null 2>&1')) {
@@ -84,7 +85,7 @@ open my $nm, '-|', "nm -A -g --format=sysv @objects @programs" or die "nm: $!";
 while (<$nm>) {
 	my ($at, undef, $class, undef, undef, undef, $section) = split /\s*\|\s*/;
 	next if !defined $section;
-	my ($o, $name) = $at =~ m{([^/]+?)(?:\.cpu|\.cuda)?\.o:(\S+)$} or next;
+	my ($o, $name) = $at =~ m{([^/]+?)(?:\.(?:cpu|cuda)(?:16)?)?\.o:(\S+)$} or next;
 	next if $name =~ /^__(odr_)?asan|^__ubsan|^main$/;
 	$class =~ /[Uw]/ ? ($use{$o}{$name} = 1) : ($def{$name}{$o} = 1);
 	push @global, "$o: $name" if $class =~ /[BDC]/ && $section !~ /rel\.ro/ &&

@@ -1,0 +1,2 @@
+#!/bin/sh
+exec test/golden -p bf16 ../shared/golden
