@@ -10,7 +10,8 @@
 #include "yolo.h"
 
 static const struct setting settings[] = {
-	{ "emulate", "0", "0|1", "-p bf16 also on a CPU without it: the same numbers, slowly" },
+	{ "emulate", "0", "0|1",
+	    "bfloat16 by -p also on a CPU without it: the same numbers, slowly" },
 	{ "exact", "0", "0|1", "plain kernels only" },
 	{ "loss", NULL, "text", "loss flavour (by the cfg's keys)" },
 	{ "n", "5", "int 1..100000", "steps that are timed; the median counts" },

@@ -230,6 +230,22 @@ numbers(struct train_cmd *c, struct err *e)
 	return dev_precision(&precision, c->arg['p'], e);
 }
 
+/* A process that was killed but that nobody waited for is no more, either. */
+static int
+alive(long pid)
+{
+	char *path = xasprintf("/proc/%ld/stat", pid), state = 'R';
+	FILE *f = fopen(path, "r");
+
+	free(path);
+	if (!f)
+		return !kill((pid_t)pid, 0);
+	if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		state = 'R';
+	fclose(f);
+	return state != 'Z' && state != 'X';
+}
+
 /* What a killed run was writing: NAME.tmp.PID of a process that is no more. */
 static void
 sweep(const char *dir)
@@ -244,7 +260,7 @@ sweep(const char *dir)
 		const char *dot = strstr(f->d_name, ".tmp.");
 		char *path;
 
-		if (!dot || num_int(dot + 5, 1, INT_MAX, &pid) || !kill((pid_t)pid, 0))
+		if (!dot || num_int(dot + 5, 1, INT_MAX, &pid) || alive(pid))
 			continue;
 		for (int i = 0; ours[i]; i++)
 			if (!strncmp(ours[i], f->d_name, (size_t)(dot - f->d_name)) &&

@@ -37,7 +37,8 @@ const struct setting train_settings[] = {
 	{ "ema", NULL, "0..1", "average of the weights that is validated and kept as best (0.999 "
 	    "with ciou)" },
 	{ "ema_tau", "200", "0..inf", "steps over which the average gets its full length" },
-	{ "emulate", "0", "0|1", "-p bf16 also on a CPU without it: the same numbers, slowly" },
+	{ "emulate", "0", "0|1",
+	    "bfloat16 by -p also on a CPU without it: the same numbers, slowly" },
 	{ "exact", "0", "0|1", "plain kernels only" },
 	{ "exposure", NULL, "0..100", "augmentation: factor of brightness (the cfg's exposure)" },
 	{ "flip", NULL, "0..1", "augmentation: share of mirrored pictures (0.5)" },

@@ -23,7 +23,7 @@ killed() {	# killed MS COMMAND...: it and its children, after a random time of a
 	setsid "$@" >/dev/null 2>"$t/err" &
 	pid=$!
 	sleep "$(printf '%d.%03d' $((draw / 1000)) $((draw % 1000)))"
-	{ kill -9 -$pid; wait $pid; } 2>/dev/null
+	{ kill -9 -$pid || kill -9 $pid; wait $pid; } 2>/dev/null	# no group yet: just begun
 }
 tools/yolo-synth -q -n 60 -s 128 -S 3 -o "$t/set" &&
     tools/yolo-synth -q -n 9 -s 96 -S 4 -o "$t/val" &&
@@ -45,7 +45,7 @@ done
 bad=0
 for i in $(seq "$kills"); do
 	killed $((took / 4)) ./yolo-prep -q -x "$t/x" "$t/new.shard"
-	[ ! -e "$t/x" ] || [ "$(find "$t/x/images" -type f | wc -l)" = 60 ] || {
+	[ ! -e "$t/x" ] || [ "$(find "$t/x/images" -name '*.jpg' | wc -l)" = 60 ] || {
 		bad=$((bad + 1))
 		echo "# after $draw ms: $(find "$t/x" | sed "s|$t/||" | tail -n 70 | tr '\n' ' ')"
 	}

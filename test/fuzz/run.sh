@@ -12,10 +12,10 @@ libs="-lturbojpeg -lxxhash -lyajl -lexpat -lyaml -lm -lpthread"
 bad=0
 for h in ${*:-test/fuzz/*.c}; do
 	name=$(basename "$h" .c)
-	# the modules a harness needs stand in its comment behind "modules:", else those of the data path
+	# the modules a harness needs stand in its comment behind "modules:", else the data path's
 	mods=$(awk '/modules:/ { on = 1; sub(/.*modules:/, "") }
-	    on { end = index($0, "*/"); sub(/\*\/.*/, ""); sub(/^ \*/, ""); print; if (end) exit }' "$h" |
-	    tr '\n' ' ')
+	    on { end = index($0, "*/"); sub(/\*\/.*/, ""); sub(/^ \*/, ""); print
+		if (end) exit }' "$h" | tr '\n' ' ')
 	: "${mods:=util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml \
 labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite}"
 	for m in $mods; do
