@@ -32,7 +32,8 @@ static const struct setting table[] = {
 	{ "deterministic", "0", "0|1", "CUDA: the same bits in every run" },
 	{ "emulate", "0", "0|1",
 	    "bfloat16 by -p also on a CPU without it: the same numbers, slowly" },
-	{ "eval", "0", "0|1", "as validation does: -t 0.001 -i 0.6 -k greedy, max_det 300" },
+	{ "eval", "0", "0|1",
+	    "as validation does: -t 0.001 -i 0.6 -k greedy, max_det 300, resize stb" },
 	{ "exact", "0", "0|1", "plain kernels only" },
 	{ "ids", NULL, "text", "truth whose image and category ids -f coco writes" },
 	{ "max_det", NULL, "int 0..1000000000", "most detections of a picture, 0 all (by -k)" },
@@ -212,7 +213,7 @@ options(const struct job *j, const struct cmd *c, struct detect_opts *o)
 		die(2, "-O rect=1 is about letterboxes: not with -O stretch=1");
 	o->softmax = settings_given(s, "softmax") ? (int)settings_int(s, "softmax") : j->softmax;
 	if (!resize)
-		resize = j->darknet ? "darknet" : "stb";
+		resize = j->darknet && !settings_int(s, "eval") ? "darknet" : "stb";
 	o->resize = *resize == 's' ? RESIZE_STB : *resize == 'b' ? RESIZE_BILINEAR : RESIZE_DARKNET;
 }
 
