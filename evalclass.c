@@ -37,22 +37,6 @@ eval_classes_clear(struct eval_set *s)
 }
 
 static int
-class_by_id(const struct eval_truth *t, int64_t id)
-{
-	int lo = 0, hi = t->nclass;
-
-	while (lo < hi) {
-		int mid = (lo + hi) / 2;
-
-		if (t->class_id[mid] < id)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < t->nclass && t->class_id[lo] == id ? lo : -1;
-}
-
-static int
 class_of(const struct eval_set *s, const struct eval_side *d)
 {
 	const struct eval_truth *t = s->truth;
@@ -61,7 +45,7 @@ class_of(const struct eval_set *s, const struct eval_side *d)
 	if (d->name)
 		return eval_hash_get(&s->class_at, d->name, strlen(d->name));
 	if (d->kind == EVAL_BY_ID && t->ids)
-		return class_by_id(t, n);
+		return eval_truth_class(t, n);
 	if (d->kind == EVAL_BY_ID) /* yolo-detect -f coco writes class + 1 where it knows no ids */
 		n--;
 	return n >= 0 && n < t->nclass ? (int)n : -1;

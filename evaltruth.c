@@ -346,8 +346,8 @@ sort_tables(struct coco *c, struct eval_truth *t)
 	t->ids = 1;
 }
 
-static int
-class_of(const struct eval_truth *t, int64_t id)
+int
+eval_truth_class(const struct eval_truth *t, int64_t id)
 {
 	int lo = 0, hi = t->nclass;
 
@@ -370,7 +370,7 @@ place_boxes(struct coco *c, struct eval_truth *t)
 
 	for (size_t i = 0; i < c->nann; i++) {
 		at[i] = eval_names_id(t->names, c->ann[i].image);
-		c->ann[i].b.cls = class_of(t, c->ann[i].category);
+		c->ann[i].b.cls = eval_truth_class(t, c->ann[i].category);
 		no_image += at[i] < 0;
 		no_class += at[i] >= 0 && c->ann[i].b.cls < 0;
 		if (c->ann[i].b.cls < 0)

@@ -1384,6 +1384,7 @@ struct eval_truth {
 int eval_truth_read(struct eval_truth *, const char *path, const char *names, struct err *);
 int eval_truth_coco(struct eval_truth *, struct scan *, struct err *);
 int eval_truth_other(struct eval_truth *, const char *path, const char *names, struct err *);
+int eval_truth_class(const struct eval_truth *, int64_t id);	/* its index, -1: not there */
 void eval_truth_close(struct eval_truth *);
 struct eval_names *eval_names_open(const struct eval_pic *, int n);
 void eval_names_close(struct eval_names *);
