@@ -60,7 +60,7 @@ detect_eval(struct detect_opts *o)
 {
 	struct err e;
 
-	nms_method(&o->nms, "greedy", &e);
+	nms_method(&o->nms, "merge", &e);
 	o->nms.score_thresh = .001;
 	o->nms.iou_thresh = .6;
 	o->nms.max_det = 300;

@@ -33,7 +33,7 @@ static const struct setting table[] = {
 	{ "emulate", "0", "0|1",
 	    "bfloat16 by -p also on a CPU without it: the same numbers, slowly" },
 	{ "eval", "0", "0|1",
-	    "as validation does: -t 0.001 -i 0.6 -k greedy, max_det 300, resize stb" },
+	    "as validation does: -t 0.001 -i 0.6 -k merge, max_det 300, resize stb" },
 	{ "exact", "0", "0|1", "plain kernels only" },
 	{ "ids", NULL, "text", "truth whose image and category ids -f coco writes" },
 	{ "max_det", NULL, "int 0..1000000000", "most detections of a picture, 0 all (by -k)" },

@@ -1754,7 +1754,8 @@ struct detect_opts {
 };
 /* Score .25, IoU .45, the cfg's nms_kind (else greedy), no limit; stb, letterbox, clipped. */
 void detect_defaults(struct detect_opts *, const struct cfg *);
-/* What validation and -O eval=1 use: score .001, IoU .6, greedy, 300 a picture. */
+/* What validation and -O eval=1 use: score .001, IoU .6, boxes merged, 300 a picture.  The mean of
+ * what overlaps lies better than the best box: doc/training.md has the measurement. */
 void detect_eval(struct detect_opts *);
 int detect_softmax(enum loss_kind);	/* does this flavour decode classes by softmax? */
 struct detector {

@@ -94,8 +94,10 @@ my $nms = cfg("$dir/nms.cfg", "[yolo]\nmask=0\nanchors=16,16\nclasses=2\nnum=1\n
 is(scalar(rows((detect('-i', '.3', '-c', $nms, '-w', $w, $two))[1])), 2, "the cfg's nms_kind");
 is(scalar(rows((detect('-i', '.3', '-k', 'greedy', '-c', $nms, '-w', $w, $two))[1])), 1,
     '-k over nms_kind');
-is(scalar(rows((detect('-O', 'eval=1', '-i', '.3', '-c', $nms, '-w', $w, $two))[1])), 1,
-    'eval=1 is greedy; -i over it');
+my @low = ('-i', '.3', '-c', $nms, '-w', $w, $two);
+my $merged = (detect('-t', '.001', '-O', 'max_det=300', '-k', 'merge', @low))[1];
+is((detect('-O', 'eval=1', @low))[1], $merged, 'eval=1 merges; -i over it');
+isnt((detect('-O', 'eval=1', '-k', 'greedy', @low))[1], $merged, 'eval=1: -k over it');
 ($rc, $out) = detect('-O', 'eval=1', @m, $a);
 cmp_ok(scalar(rows($out)), '>=', 2, 'eval=1');
 
