@@ -153,28 +153,48 @@ is_safetensors(const char *path)
 	return n == sizeof b && !b[5] && !b[6] && !b[7] && b[8] == '{';
 }
 
+/* A checkpoint knows how it was trained: -c may change the input's size, not what the layers do. */
+static int
+agrees(const struct cfg *given, const char *path, const char *text, struct err *e)
+{
+	struct cfg *own = cfg_parse(path, text, strlen(text), e);
+	const char *key;
+	int i, line;
+
+	if (!own)
+		return -1;
+	key = cfg_other(given, own, &i);
+	line = i < given->nl ? given->l[i].line : 0;
+	cfg_close(own);
+	return !key ? 0 : err_set(e, "%s:%d: layer %d was trained with another %s, says %s: "
+	    "leave out -c, or name the run.cfg of that training", given->path, line, i, key, path);
+}
+
 /* The cfg: -c, else what a checkpoint carries; and how its loss decodes classes. */
 static int
 open_cfg(struct job *j, const struct cmd *c, struct err *e)
 {
 	const char *path = c->arg['w'], *loss = NULL;
 	struct st *st = NULL;
-	char *text = NULL;
+	char *text;
+	int bad;
 
 	j->darknet = !is_safetensors(path);
 	if (!j->darknet && !(st = st_open(path, e)))
 		return -1;
 	if (st && (loss = st_meta(st, "loss")) && loss_kind(loss) >= 0)
 		j->softmax = detect_softmax((enum loss_kind)loss_kind(loss));
+	text = st ? checkpoint_cfg(st) : NULL;
 	if (c->arg['c'])
 		j->cfg = cfg_read(c->arg['c'], e);
-	else if (st && (text = checkpoint_cfg(st)))
+	else if (text)
 		j->cfg = cfg_parse(path, text, strlen(text), e);
 	else
 		err_set(e, "%s: holds no cfg: -c names it", path);
+	bad = !j->cfg || (c->arg['c'] && text && agrees(j->cfg, path, text, e));
 	free(text);
 	st_close(st);
-	return j->cfg ? 0 : -1;
+	return bad ? -1 : 0;
 }
 
 static void

@@ -206,6 +206,9 @@ void cfg_close(struct cfg *);
 void cfg_take_lines(struct cfg *, const struct cfg *from);
 /* Shapes of all layers for another input size: sets l[].h w in_h in_w.  -1: sizes do not meet. */
 int cfg_resize(struct cfg *, int w, int h, struct err *);
+/* The first key, or "type", of a layer in which two cfgs compute differently from the same weights;
+ * NULL: they do not.  Sizes of the input and what only training or suppression reads may differ. */
+const char *cfg_other(const struct cfg *, const struct cfg *, int *layer);
 int cfg_heads(const struct cfg *, int *index, int max);	/* the yolo/region layers; their number */
 int cfg_stride(const struct cfg *);	/* the largest stride of a head: sizes are multiples */
 double cfg_flops(const struct cfg *, int layer); /* 2 x multiply-adds of a convolution, else 0 */

@@ -260,6 +260,26 @@ ok(near($r[0][3], s1(15) / (1 + exp(-.8)), 1e-6), 'its loss says softmax');
 @r = rows((detect('-w', $st, '-t', '.3', '-O', 'softmax=0', $a))[1]);
 ok(near($r[0][3], s1(15) * s1(1), 1e-6), 'softmax=0 over it');
 
+
+# -c beside a checkpoint: another size, another suppression, but the layers it was trained with.
+my $own = "[yolo]\nmask=0\nanchors=8,8\nclasses=2\nnum=1\n";
+$st = safetensors("$dir/own.safetensors", { cfg => slurp(cfg("$dir/own.cfg", $own)),
+    loss => 'ciou' }, '' => \%cells);
+for my $x ([ 'anchors', $own =~ s/8,8/9,8/r ], [ 'new_coords', "${own}new_coords=1\n" ],
+    [ 'scale_x_y', "${own}scale_x_y=2\n" ],
+    [ 'num', $own =~ s/8,8\n(.*)num=1/8,8, 9,9\n$1num=2/sr ],
+    [ 'activation', $own, 'logistic' ], [ 'type', $own . "[upsample]\n" ]) {
+	my ($key, $head, $act) = @$x;
+	($rc, $out, $err) = detect('-c', cfg("$dir/bad.cfg", $head, $act), '-w', $st, $a);
+	is($rc . $out, '1', "-c with another $key than the checkpoint's: exit 1");
+	like($err, qr/bad\.cfg:\d+: layer \d+ was trained with another $key, says/, 'named');
+}
+for my $x ("${own}nms_kind=greedynms\nbeta_nms=0.6\n", "${own}jitter=.1\nignore_thresh=.9\n") {
+	($rc, $out) = detect('-c', cfg("$dir/good.cfg", $x), '-w', $st, $a);
+	is("$rc " . scalar(rows($out)), '0 2', '-c may change what training and suppression read');
+}
+is((detect('-c', cfg("$dir/good.cfg", $own, 'linear', 64), '-w', $st, $a))[0], 0, 'and the size');
+
 # ---- a pipe that goes on ----
 sub with_pipe {
 	my ($talk, @opt) = @_;

@@ -8,7 +8,7 @@ use warnings;
 
 my @table = (			# module, its files, the modules it may call
 	['util', 'util opt', ''],
-	['cfg', 'cfglex cfgkeys cfgparse cfgshape', ''],
+	['cfg', 'cfglex cfgkeys cfgparse cfgsame cfgshape', ''],
 	['image', 'image imagehead jpeg stb resize draw', ''],
 	['box', 'box suppress', ''],
 	['safetensors', 'safetensors', ''],
