@@ -7,7 +7,6 @@
 #include "yolo.h"
 
 struct gold {
-	int todo;			/* the miss is known and stays visible in the TAP */
 	const char *json;	/* path of the .json */
 	char *stem;		/* the same without .json */
 	yajl_val j;		/* its tree */
