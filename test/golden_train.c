@@ -95,7 +95,7 @@ check_step(struct gold *g, int step, const struct step_result *r, struct err *e)
 	int leaky = !strncmp(gold_str(g->j, "run", ""), "leaky", 5);
 
 	/* README: in leaky-full units flip, in bf16 from the start.  Its bound of 1.5e-2 is thrice
-	 * the drift of the smooth runs; the same rule on what the reference's own run drifts here. */
+	 * the drift of the smooth runs; the same rule on the reference's own drift in this run. */
 	if (leaky && g->bf16)
 		most = 3 * st_get(st_find(g->st, "drift_bf16"), step * 3);
 	if (leaky && step > 8) {
