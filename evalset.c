@@ -138,7 +138,8 @@ score_block(struct eval_set *s, const struct eval_det *d, size_t n)
 		pic = (int *)xgrow(pic, &pcap, (size_t)k + 1, sizeof *pic);
 		pic[k] = p;
 		im[k++] =
-		    (struct eval_image){ p, s->truth->box + t->first, d + i, t->n, (int)(j - i) };
+		    (struct eval_image){ p, t->n ? s->truth->box + t->first : NULL, d + i, t->n,
+			    (int)(j - i) };
 		if (j == n || j - from >= 2 * BLOCK) {
 			score_images(s, im, pic, k);
 			k = 0;
@@ -311,7 +312,8 @@ read_all(struct eval_set *s, char *const *path, int n, struct err *e)
 		if (!s->seen[i]) {
 			const struct eval_pic *p = s->truth->pic + i;
 
-			im = (struct eval_image){ i, s->truth->box + p->first, NULL, p->n, 0 };
+			im = (struct eval_image){ i, p->n ? s->truth->box + p->first : NULL, NULL,
+				p->n, 0 };
 			eval_add(s->ev, &im, 1);
 			if (s->each)
 				s->each(s->arg, i, &im);

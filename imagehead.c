@@ -64,6 +64,21 @@ image_format(const void *bytes, size_t n)
 	return IMG_UNKNOWN;
 }
 
+/* Kinds that cannot be decoded are to be named too, not passed over. */
+int
+image_named(const char *name)
+{
+	static const char *const ext[] = { "jpg", "jpeg", "jpe", "jfif", "png", "bmp", "gif", "ppm",
+		"pgm", "pnm", "pbm", "pam", "tif", "tiff", "webp", "heic", "heif", "avif", "jp2",
+		"jxl", "tga", "psd", "hdr", "pic" };
+	const char *dot = strrchr(path_base(name), '.');
+
+	for (size_t i = 0; dot && i < sizeof ext / sizeof *ext; i++)
+		if (!strcasecmp(dot + 1, ext[i]))
+			return 1;
+	return 0;
+}
+
 /* A name for what is no picture that we read. */
 static int
 unknown(const unsigned char *p, size_t n, struct err *e)

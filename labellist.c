@@ -1,13 +1,10 @@
-/* labellist.c -- which pictures: lists, darknet's .data, folders.
+/* labellist.c -- which pictures: lists, darknet's .data.
  *
  * A relative name of a list is looked up from the working directory, as darknet does, then from the
- * list's own folder.  A folder is walked in the order of the names, so that two runs see the same
- * data set. */
-#include <dirent.h>
+ * list's own folder. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "yolo.h"
@@ -163,31 +160,41 @@ data_value(const char *path, const char *key, struct err *e)
 	return value;
 }
 
+/* The class names of a .data file; -1: they are there and cannot be read. */
+static int
+data_names(struct labels *l, const char *path, const char *dir)
+{
+	struct dataset own;
+	struct err none;
+	char *names = data_value(path, "names", &none), *file;
+	int turned, r = 0;
+
+	if (!names)
+		return 0;
+	memset(&own, 0, sizeof own);
+	if (!(file = find_listed(names, dir, &turned)))
+		label_say(l, SAY_NOTE, "%s: its names file %s does not exist", path, names);
+	else if (!(r = labels_names(&own, file, l->e)))
+		label_map(l, file, own.class_name, own.nclass);
+	labels_close(&own);
+	free(file);
+	free(names);
+	return r;
+}
+
 int
 label_data(struct labels *l, const char *path, const char *split)
 {
-	char *dir = path_dir(path), *names, *list, *file;
-	struct err none;
-	int turned, r = -1;
+	char *dir = path_dir(path), *list = NULL, *file;
+	int turned, r = data_names(l, path, dir);
 
 	split = split ? split : "train";
-	if (!l->d->nclass && (names = data_value(path, "names", &none))) {
-		if (!(file = find_listed(names, dir, &turned)))
-			label_say(l, SAY_NOTE, "%s: its names file %s does not exist", path, names);
-		else if (labels_names(l->d, file, l->e)) {
-			free(file);
-			free(names);
-			free(dir);
-			return -1;
-		}
-		free(file);
-		free(names);
-	}
-	if ((list = data_value(path, strcmp(split, "val") ? split : "valid", l->e))) {
-		if (!(file = find_listed(list, dir, &turned)))
-			err_set(l->e, "%s: its list %s does not exist", path, list);
-		else
-			r = path_isdir(file) ? label_folder(l, file) : label_list(l, file);
+	if (!r && !(list = data_value(path, strcmp(split, "val") ? split : "valid", l->e)))
+		r = -1;
+	else if (!r && !(file = find_listed(list, dir, &turned)))
+		r = err_set(l->e, "%s: its list %s does not exist", path, list);
+	else if (!r) {
+		r = path_isdir(file) ? label_folder(l, file) : label_list(l, file);
 		free(file);
 	}
 	free(list);
@@ -195,130 +202,3 @@ label_data(struct labels *l, const char *path, const char *split)
 	return r;
 }
 
-struct names { char **v; size_t n, cap; };
-
-static void
-add(struct names *a, char *s)
-{
-	a->v = (char **)xgrow(a->v, &a->cap, a->n + 1, sizeof *a->v);
-	a->v[a->n++] = s;
-}
-
-static void
-sort(struct names *a)
-{
-	if (a->n)
-		qsort(a->v, a->n, sizeof *a->v, by_text);
-}
-
-struct above { const struct above *up; dev_t dev; ino_t ino; };	/* the folders we are in */
-
-/* All files below a folder, sorted; hidden ones and links back to a folder above are left out. */
-static int
-walk(const char *dir, const struct above *up, struct names *out, struct err *e)
-{
-	struct names here = { NULL, 0, 0 };
-	struct above me = { up, 0, 0 };
-	struct dirent *d;
-	struct stat st;
-	DIR *f = opendir(dir);
-	int r = 0;
-
-	if (!f || fstat(dirfd(f), &st)) {
-		err_set(e, "%s: %s", dir, strerror(errno));
-		if (f)
-			closedir(f);
-		return -1;
-	}
-	me.dev = st.st_dev;
-	me.ino = st.st_ino;
-	while ((d = readdir(f)))
-		if (d->d_name[0] != '.')
-			add(&here, xstrdup(d->d_name));
-	closedir(f);
-	for (; up; up = up->up)
-		if (up->dev == me.dev && up->ino == me.ino)
-			r = 1;
-	sort(&here);
-	for (size_t i = 0; i < here.n; i++) {
-		char *path = path_join(dir, here.v[i]);
-
-		free(here.v[i]);
-		if (!r && !path_isdir(path)) {
-			add(out, path);
-			continue;
-		}
-		r = r ? r : walk(path, &me, out, e);
-		free(path);
-	}
-	free(here.v);
-	return r < 0 ? -1 : 0;
-}
-
-/* Label files that no picture claims: lost data, or a slip in a name. */
-static void
-orphans(struct labels *l, const struct names *all, int from)
-{
-	struct names used = { NULL, 0, 0 };
-	char *label[2];
-
-	for (int i = from; i < l->d->n; i++) {
-		label_paths(l->d->item[i].path, label);
-		if (label[1] && !access(label[1], F_OK) && access(label[0], F_OK)) {
-			free(label[0]);
-			label[0] = label[1];
-		} else
-			free(label[1]);
-		add(&used, label[0]);
-	}
-	sort(&used);
-	for (size_t i = 1; i < used.n; i++)
-		if (!strcmp(used.v[i - 1], used.v[i]) && !access(used.v[i], F_OK))
-			label_say(l, SAY_NOTE, "%s: used for two pictures of that name", used.v[i]);
-	for (size_t i = 0; i < all->n; i++) {
-		const char *path = all->v[i], *dot = strrchr(path_base(path), '.');
-		char *dir = xasprintf("/%s", path);
-
-		if (strstr(dir, "/labels/") && dot && !strcmp(dot, ".txt") &&
-		    strcmp(path_base(path), "classes.txt") &&
-		    (!used.n || !bsearch(&path, used.v, used.n, sizeof *used.v, by_text)))
-			label_say(l, SAY_NOTE, "%s: a label without a picture", path);
-		free(dir);
-	}
-	for (size_t i = 0; i < used.n; i++)
-		free(used.v[i]);
-	free(used.v);
-}
-
-int
-label_folder(struct labels *l, const char *path)
-{
-	struct names all = { NULL, 0, 0 };
-	int r = walk(path, NULL, &all, l->e), from = l->d->n, pictures = 0;
-	char *probe = path_join(path, "x.jpg"), *label[2];
-
-	for (size_t i = 0; i < all.n && !r; i++)
-		if (label_is_picture(all.v[i])) {
-			label_picture(l, all.v[i], all.v[i], NULL);
-			pictures++;
-		}
-	if (!r && !pictures)
-		r = err_set(l->e, "%s: no pictures in this folder", path);
-	label_paths(probe, label);	/* a folder .../images: its labels lie elsewhere */
-	if (!r && label[1]) {
-		char *dir = path_dir(label[1]);
-
-		if (path_isdir(dir))
-			r = walk(dir, NULL, &all, l->e);
-		free(dir);
-	}
-	if (!r)
-		orphans(l, &all, from);
-	for (size_t i = 0; i < all.n; i++)
-		free(all.v[i]);
-	free(all.v);
-	free(label[0]);
-	free(label[1]);
-	free(probe);
-	return r;
-}

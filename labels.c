@@ -135,6 +135,29 @@ label_class(struct labels *l, const char *name)
 	return l->d->nclass - 1;
 }
 
+/* The numbers of an input's labels are places in its own list of names, which need not be that of
+ * the inputs before. */
+void
+label_map(struct labels *l, const char *from, char *const *name, int n)
+{
+	int first = !l->d->nclass && !l->d->fixed;
+
+	l->map = (int *)xrealloc(l->map, (size_t)(n ? n : 1) * sizeof *l->map);
+	l->nmap = n;
+	for (int i = 0; i < n; i++) {
+		if (first) {
+			label_new_class(l->d, name[i], i);
+			l->map[i] = i;
+			continue;
+		}
+		l->map[i] = name[i] ? label_class(l, name[i]) : -1;
+		if (l->map[i] < 0 && name[i])
+			label_say(l, SAY_NOTE,
+			    "%s: class %d, '%s', is not among the names, its boxes are refused",
+			    from, i, name[i]);
+	}
+}
+
 int
 label_check_box(struct box *b, int w, int h, const char **why)
 {
@@ -161,20 +184,6 @@ label_check_box(struct box *b, int w, int h, const char **why)
 	b->flags |= BOX_CLIPPED;
 	*why = "sticks out of the picture, clipped";
 	return 1;
-}
-
-int
-label_is_picture(const char *name)
-{
-	static const char *const ext[] = { ".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm",
-		".pnm", ".tif", ".tiff", ".webp", ".heic", ".heif", ".avif", ".tga", ".jpe",
-		".jfif" };
-	const char *dot = strrchr(path_base(name), '.');
-
-	for (size_t i = 0; dot && i < sizeof ext / sizeof *ext; i++)
-		if (!strcasecmp(dot, ext[i]))
-			return 1;
-	return 0;
 }
 
 int
@@ -257,7 +266,7 @@ split_input(const char *input, const char **word)
 	*word = NULL;
 	if (!colon || !access(input, F_OK))
 		return xstrdup(input);
-	for (; colon; colon = NULL) {
+	for (; colon; colon = (char *)memrchr(input, ':', (size_t)(colon - input))) {
 		file = xasprintf("%.*s", (int)(colon - input), input);
 		if (!access(file, F_OK)) {
 			*word = colon + 1;
@@ -269,21 +278,32 @@ split_input(const char *input, const char **word)
 }
 
 static int
+no_word(struct labels *l, const char *path, const char *word)
+{
+	return err_set(l->e, "%s: no ':%s' to choose in it; want COCO.json:FOLDER, FILE.data:SPLIT "
+	    "or data.yaml:SPLIT", path, word);
+}
+
+static int
 read_file(struct labels *l, const char *path, const char *word)
 {
 	char head[4097], *base;
+	enum kind kind;
 	struct stat st;
 	FILE *f;
 	size_t n;
 
-	if (!stat(path, &st) && !S_ISREG(st.st_mode))
-		return label_list(l, path);	/* a pipe can be read only once */
+	if (!stat(path, &st) && !S_ISREG(st.st_mode))	/* a pipe can be read only once */
+		return word ? no_word(l, path, word) : label_list(l, path);
 	if (!(f = fopen(path, "rb")))
 		return err_set(l->e, "%s: %s", path, strerror(errno));
 	n = fread(head, 1, sizeof head - 1, f);
 	fclose(f);
 	head[n] = 0;
-	switch (kind_of(head, n, path)) {
+	kind = kind_of(head, n, path);
+	if (word && kind != K_COCO && kind != K_DATA && kind != K_YAML)
+		return no_word(l, path, word);
+	switch (kind) {
 	case K_COCO:
 		return label_coco(l, path, word);
 	case K_XML:
@@ -313,25 +333,32 @@ int
 labels_read(struct dataset *d, const char *input, const char *names, label_report *report,
     void *arg, struct err *e)
 {
-	struct labels l = { d, report, arg, e, 0 };
+	struct labels l = { .d = d, .report = report, .arg = arg, .e = e };
 	const char *word = NULL;
 	char *path, *voc;
-	int r, from = d->n;
+	int r, before;
 
 	if (names && !d->nclass && labels_names(d, names, e))
 		return -1;
-	if (!strcmp(input, "-") || !strcmp(input, "-0"))
-		return label_list(&l, input);
+	before = d->nclass && d->class_name[0] && !d->fixed;
 	path = split_input(input, &word);
 	voc = path_join(path, "Annotations");
-	if (!path_isdir(path))
+	if (!strcmp(input, "-") || !strcmp(input, "-0"))
+		r = label_list(&l, input);
+	else if (!path_isdir(path))
 		r = read_file(&l, path, word);
+	else if (word)
+		r = no_word(&l, path, word);
 	else
 		r = path_isdir(voc) ? label_voc(&l, path) : label_folder(&l, path);
+	if (!r)
+		label_one_based(&l, input);
+	if (!r && before && !l.map && l.numbers)
+		label_say(&l, SAY_NOTE, "%s: it names no classes, so its numbers are taken for "
+		    "those of the inputs before: 0 is '%s'", input, d->class_name[0]);
+	free(l.map);
 	free(voc);
 	free(path);
-	if (!r)
-		label_one_based(&l, input, from);
 	return r;
 }
 

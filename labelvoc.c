@@ -5,7 +5,6 @@
  * types are refused, so no entity can grow.  Classes are in the order of their names unless a names
  * file says otherwise, so that the order of the files does not matter. */
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,40 +198,6 @@ parse(struct voc *v, const char *text, size_t n)
 	return v->failed ? -1 : 0;
 }
 
-/* The picture: <filename> or the xml's stem, with the usual extensions, in the usual folders. */
-static char *
-find_picture(const struct voc *v, const char *stem)
-{
-	static const char *const ext[] = { "", ".jpg", ".JPG", ".jpeg", ".png", ".PNG", ".bmp" };
-	static const char *const sub[] = { "../JPEGImages", "../images", ".", ".." };
-	const char *name[] = { v->file[0] ? path_base(v->file) : stem, stem };
-	char *dir = path_dir(v->path),
-	     *base = !strcmp(path_base(dir), "Annotations") ? path_dir(dir) : NULL, *path;
-
-	for (int i = 0; i < 2; i++)
-		for (size_t k = 0; k < sizeof sub / sizeof *sub; k++)
-			for (size_t j = 0; j < sizeof ext / sizeof *ext; j++) {
-				if (base && k < 2)
-					path = xasprintf(
-					    "%s/%s/%s%s", base, sub[k] + 3, name[i], ext[j]);
-				else
-					path =
-					    xasprintf("%s/%s/%s%s", dir, sub[k], name[i], ext[j]);
-				if (!access(path, F_OK) && !path_isdir(path)) {
-					free(dir);
-					free(base);
-					return path;
-				}
-				free(path);
-			}
-	path = base ? xasprintf(
-			  "%s/JPEGImages/%s%s", base, name[0], strchr(name[0], '.') ? "" : ".jpg")
-		    : xasprintf("%s/%s", dir, name[0]);
-	free(dir);
-	free(base);
-	return path;
-}
-
 static void
 add_objects(struct voc *v, struct item *it)
 {
@@ -272,7 +237,7 @@ one_xml(struct labels *l, const char *path)
 	struct voc *v = (struct voc *)xcalloc(1, sizeof *v);
 	const char *base = path_base(path), *dot = strrchr(base, '.');
 	char *stem = xasprintf("%.*s", (int)(dot ? dot - base : (long)strlen(base)), base), *text,
-	     *pic;
+	     *pic, *name;
 	struct item *it;
 	int w, h, orientation = 0;
 	struct err why;
@@ -281,10 +246,11 @@ one_xml(struct labels *l, const char *path)
 	v->l = l;
 	v->path = path;
 	if (!(text = file_read(path, 1 << 28, &n, &v->why)) || parse(v, text, n)) {
-		label_say(l, SAY_REFUSED, "%s", v->why.msg);
+		label_say(l, SAY_PICTURE, "%s", v->why.msg);
 	} else {
-		pic = find_picture(v, stem);
-		it = label_item(l, v->file[0] ? path_base(v->file) : path_base(pic), pic);
+		pic = label_voc_picture(path, v->file, stem, &name);
+		it = label_item(l, name, pic);
+		free(name);
 		if (image_file_size(pic, &w, &h, &orientation, &why))
 			w = v->w, h = v->h;
 		else if (w != v->w || h != v->h)
@@ -313,32 +279,52 @@ by_text(const void *a, const void *b)
 }
 
 static int
-whole_folder(struct labels *l, const char *dir)
+whole_folder(struct labels *l, const char *path)
 {
-	DIR *f = opendir(dir);
-	struct dirent *d;
-	char **name = NULL;
-	size_t n = 0, cap = 0;
+	struct label_files all = { NULL, 0, 0 };
+	size_t len = strlen(path);
+	char *root, *dir;
+	int r, n = 0, from = l->d->n;
 
-	if (!f)
-		return err_set(l->e, "%s: %s", dir, strerror(errno));
-	while ((d = readdir(f))) {
-		const char *dot = strrchr(d->d_name, '.');
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	root = xasprintf("%.*s", (int)len, path);
+	dir = path_join(root, "Annotations");
+	r = label_walk(dir, &all, l->e);
 
-		if (d->d_name[0] == '.' || !dot || strcasecmp(dot, ".xml"))
+	for (size_t i = 0; i < all.n && !r; i++) {
+		const char *dot = strrchr(path_base(all.v[i]), '.');
+
+		if (!dot || strcasecmp(dot, ".xml"))
 			continue;
-		name = (char **)xgrow(name, &cap, n + 1, sizeof *name);
-		name[n++] = path_join(dir, d->d_name);
+		one_xml(l, all.v[i]);
+		n++;
 	}
-	closedir(f);
-	if (n)
-		qsort(name, n, sizeof *name, by_text);
-	for (size_t i = 0; i < n; i++) {
-		one_xml(l, name[i]);
-		free(name[i]);
+	if (!r && !n)
+		r = err_set(l->e, "%s: no .xml in this folder", dir);
+	if (!r)
+		label_voc_unlabelled(l, root, from);
+	label_files_free(&all);
+	free(root);
+	free(dir);
+	return r;
+}
+
+/* The xml of a line: all of it is the stem, else what stands before the first blank. */
+static char *
+listed_xml(const char *root, char *s)
+{
+	char *end = s + strlen(s), *xml;
+
+	while (end > s && (end[-1] == ' ' || end[-1] == '\t'))
+		*--end = 0;
+	xml = xasprintf("%s/Annotations/%s.xml", root, s);
+	if (access(xml, F_OK) && s[strcspn(s, " \t")]) {
+		free(xml);
+		s[strcspn(s, " \t")] = 0;
+		xml = xasprintf("%s/Annotations/%s.xml", root, s);
 	}
-	free(name);
-	return n ? 0 : err_set(l->e, "%s: no .xml in this folder", dir);
+	return xml;
 }
 
 /* ImageSets/Main/train.txt: stems, in the files of single classes followed by 1, 0 or -1. */
@@ -353,11 +339,10 @@ split_file(struct labels *l, const char *path)
 		char *xml;
 
 		s += strspn(s, " \t");
-		s[strcspn(s, " \t")] = 0;
 		if (!*s)
 			continue;
 		n++;
-		xml = xasprintf("%s/Annotations/%s.xml", root, s);
+		xml = listed_xml(root, s);
 		if (access(xml, F_OK))
 			label_say(
 			    l, SAY_PICTURE, "%s:%d: %s: %s", path, t.line, xml, strerror(errno));
@@ -400,13 +385,10 @@ label_voc(struct labels *l, const char *path)
 {
 	int from = l->d->nclass, item = l->d->n, r = 0;
 	const char *dot = strrchr(path_base(path), '.');
-	char *dir;
 
-	if (path_isdir(path)) {
-		dir = path_join(path, "Annotations");
-		r = whole_folder(l, dir);
-		free(dir);
-	} else if (dot && !strcasecmp(dot, ".xml"))
+	if (path_isdir(path))
+		r = whole_folder(l, path);
+	else if (dot && !strcasecmp(dot, ".xml"))
 		one_xml(l, path);
 	else
 		r = split_file(l, path);

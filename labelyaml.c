@@ -149,7 +149,7 @@ parse(struct yaml *y, const char *text, size_t len)
 static char *
 locate(const struct yaml *y, const char *dir, const char *s)
 {
-	char *root = path_join(dir, y->root ? y->root : "."), *place[4], *found = NULL;
+	char *root = y->root ? path_join(dir, y->root) : xstrdup(dir), *place[4], *found = NULL;
 
 	place[0] = path_join(root, s);
 	place[1] = path_join(dir, s);
@@ -171,9 +171,8 @@ read_splits(struct yaml *y)
 	char *dir = path_dir(y->path), *found;
 	int r = 0;
 
-	for (size_t i = 0; i < y->nname && !y->l->d->fixed; i++)
-		label_new_class(y->l->d, y->name[i], (int64_t)i);
-	y->l->d->fixed |= y->nname > 0;
+	if (y->nname)
+		label_map(y->l, y->path, y->name, (int)y->nname);
 	if (!y->nsplit)
 		r = err_set(y->l->e, "%s: no '%s:' in it", y->path, y->want);
 	for (size_t i = 0; i < y->nsplit && !r; i++) {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "yolo.h"
 
@@ -139,16 +139,22 @@ to_box(const double *v, int n, const struct item *it, struct box *b)
 static int
 class_of(struct labels *l, double v, struct err *why)
 {
-	int named = l->d->nclass && l->d->class_name[0];
+	int named = l->map || l->d->fixed || (l->d->nclass && l->d->class_name[0]);
+	int n = l->map ? l->nmap : l->d->nclass;
 
 	if (v != floor(v))
 		return err_set(why, "class %g is not a whole number", v);
 	if (v < 0)
 		return err_set(why, "class %g is negative", v);
-	l->too_high += named && v == l->d->nclass;
-	if (named && v >= l->d->nclass)
-		return err_set(why, "class %.0f, but there are %d (0 to %d)%s", v, l->d->nclass,
-		    l->d->nclass - 1, v == l->d->nclass ? "; counted from 1?" : "");
+	l->too_high += named && v == n;
+	l->zero += v == 0;
+	l->numbers++;
+	if (named && v >= n)
+		return err_set(why, "class %.0f, but there are %d (0 to %d)%s", v, n, n - 1,
+		    v == n ? "; counted from 1?" : "");
+	if (l->map)
+		return l->map[(int)v] >= 0 ? l->map[(int)v] :
+		    err_set(why, "its class %.0f is not among the names", v);
 	if (v > 99999)
 		return err_set(why, "class %g, want at most 99999", v);
 	while (l->d->nclass <= (int)v)
@@ -175,16 +181,16 @@ one_line(struct labels *l, struct item *it, const char *path, int line, char *s,
 	const char *bad;
 	int n, clipped = 0;
 
+	if (s[strspn(s, " \t\f\v")] == '#') {
+		label_say(l, SAY_NOTE, "%s:%d: a comment, skipped", path, line);
+		return;
+	}
 	if (strchr(s, ',')) {
 		label_say(l, SAY_REFUSED, "%s:%d: %s", path, line, comma(s));
 		return;
 	}
 	if (!(n = words(s, w)))
 		return;
-	if (w[0][0] == '#') {
-		label_say(l, SAY_NOTE, "%s:%d: a comment, skipped", path, line);
-		return;
-	}
 	if (!(bad = numbers(w, n, v)) && !(bad = to_box(v, n, it, &b))) {
 		if ((b.cls = class_of(l, v[0], &why)) < 0)
 			bad = why.msg;
@@ -236,6 +242,15 @@ same_text(const char *a, const char *b)
 	return same;
 }
 
+/* A link that leads nowhere is there, and cannot be read. */
+static int
+there(const char *path)
+{
+	struct stat st;
+
+	return path && !lstat(path, &st);
+}
+
 /* One picture of a list or folder (from: "file:line" or NULL) and its label file. */
 void
 label_picture(struct labels *l, const char *name, const char *path, const char *from)
@@ -253,13 +268,13 @@ label_picture(struct labels *l, const char *name, const char *path, const char *
 	it->w = w;
 	it->h = h;
 	label_paths(path, label);
-	both = !access(label[0], F_OK) && label[1] && !access(label[1], F_OK);
+	both = there(label[0]) && there(label[1]);
 	if (both && !same_text(label[0], label[1]))
 		label_say(
 		    l, SAY_NOTE, "%s: differs from %s; the first is used", label[0], label[1]);
-	if (!access(label[0], F_OK))
+	if (there(label[0]))
 		label_yolo(l, it, label[0]);
-	else if (label[1] && !access(label[1], F_OK))
+	else if (there(label[1]))
 		label_yolo(l, it, label[1]);
 	if (orientation > 1 && it->nbox)
 		label_say(l, SAY_NOTE,
@@ -272,17 +287,11 @@ label_picture(struct labels *l, const char *name, const char *path, const char *
 
 /* Over a whole input: do the class ids look counted from 1? */
 void
-label_one_based(struct labels *l, const char *input, int from)
+label_one_based(struct labels *l, const char *input)
 {
-	struct dataset *d = l->d;
-
-	for (int i = from; i < d->n && l->too_high; i++)
-		for (int k = 0; k < d->item[i].nbox; k++)
-			if (d->item[i].box[k].cls == 0)
-				return;
-	if (l->too_high)
+	if (l->too_high && !l->zero)
 		label_say(l, SAY_NOTE,
 		    "%s: no box has class 0 and %ld have class %d, one too many: are the "
 		    "ids counted from 1?",
-		    input, l->too_high, d->nclass);
+		    input, l->too_high, l->map ? l->nmap : l->d->nclass);
 }

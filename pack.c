@@ -340,6 +340,8 @@ read_inputs(struct pack *p)
 	for (int i = 0; i < o->nin && !r; i++) {
 		int shard = shard_is(o->in[i]), from = p->d.n;
 
+		if (shard && !o->salvage && shard_again(o->in, i))
+			continue;
 		if (!shard && strcmp(o->in[i], "-"))
 			r = labels_read(&p->d, o->in[i], NULL, o->report, o->arg, p->e);
 		else if (shard && !o->salvage)
@@ -430,7 +432,7 @@ pack_run(const struct pack_opts *o, struct pack_result *res, struct err *e)
 	p.opt = o;
 	p.res = res;
 	p.e = e;
-	p.l = (struct labels){ &p.d, o->report, o->arg, e, 0 };
+	p.l = (struct labels){ .d = &p.d, .report = o->report, .arg = o->arg, .e = e };
 	pthread_mutex_init(&p.lock, NULL);
 	pthread_cond_init(&p.ready, NULL);
 	pthread_cond_init(&p.room, NULL);

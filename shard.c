@@ -161,6 +161,21 @@ in_set(const char *path, size_t *at, int *number, int *of)
 	return 1;
 }
 
+int
+shard_again(char *const *path, int n)
+{
+	size_t at, other;
+	int number, of, of2;
+
+	if (!in_set(path[n], &at, &number, &of))
+		return 0;
+	for (int i = 0; i < n; i++)
+		if (in_set(path[i], &other, &number, &of2) && at == other && of == of2 &&
+		    !memcmp(path[i], path[n], at))
+			return 1;
+	return 0;
+}
+
 /* The class table from record 0. */
 static int
 read_meta(struct shard *s, struct err *e)
@@ -232,11 +247,15 @@ struct shard *
 shard_open(const char *path, struct err *e)
 {
 	struct shard *s = (struct shard *)xcalloc(1, sizeof *s);
+	char *real = NULL;
 	int number = 0, bad = 0;
 	size_t at = 0;
 
-	s->nm = 1;
-	if (!in_set(path, &at, &number, &s->nm))
+	/* a link of another name to a piece: the others lie beside the piece, not the link */
+	if (!in_set(path, &at, &number, &s->nm) && (real = realpath(path, NULL)) &&
+	    in_set(real, &at, &number, &s->nm))
+		path = real;
+	else if (!at)
 		s->nm = 1;
 	s->m = (struct member *)xcalloc((size_t)s->nm, sizeof *s->m);
 	s->first = (long *)xcalloc((size_t)s->nm + 1, sizeof *s->first);
@@ -250,6 +269,7 @@ shard_open(const char *path, struct err *e)
 		s->first[k + 1] = s->first[k] + (long)s->m[k].foot.records;
 		free(name);
 	}
+	free(real);
 	if (bad || check_chain(s, e) || read_meta(s, e)) {
 		shard_close(s);
 		return NULL;

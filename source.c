@@ -35,8 +35,6 @@ struct source {
 	struct shard *shard, **opened;
 	long record;
 	int nopened;
-	char **set;			/* NAME of NAME-00000-of-00019.shard already opened whole */
-	int nset;
 	struct list list;
 	int wake[2];
 	volatile sig_atomic_t stop;
@@ -108,9 +106,6 @@ source_close(struct source *s)
 	for (int i = 0; i < s->nopened; i++)
 		shard_close(s->opened[i]);
 	free(s->opened);
-	for (int i = 0; i < s->nset; i++)
-		free(s->set[i]);
-	free(s->set);
 	close(s->wake[0]);
 	close(s->wake[1]);
 	free(s);
@@ -128,20 +123,6 @@ refuse(struct where *w, const char *name, const char *why)
 
 /* ---- what an operand is -------------------------------------------------------------------- */
 
-/* Also kinds that cannot be decoded here: these are to be named, not passed over. */
-static int
-picture_name(const char *name)
-{
-	static const char *const ext[] = { "jpg", "jpeg", "jpe", "png", "bmp", "gif", "ppm", "pgm",
-		"pnm", "tga", "psd", "hdr", "pic", "webp", "tif", "tiff", "heic", "avif", NULL };
-	const char *dot = strrchr(path_base(name), '.');
-
-	for (int i = 0; dot && ext[i]; i++)
-		if (!strcasecmp(dot + 1, ext[i]))
-			return 1;
-	return 0;
-}
-
 static int
 text(const unsigned char *b, size_t n)
 {
@@ -149,33 +130,6 @@ text(const unsigned char *b, size_t n)
 		if (b[i] < 32 && b[i] != '\t' && b[i] != '\n' && b[i] != '\r')
 			return 0;
 	return 1;
-}
-
-/* NAME-00003-of-00019.shard opens the whole set: its other members add nothing.  The length of
- * NAME, 0 for any other name. */
-static size_t
-set_prefix(const char *path)
-{
-	size_t n = strlen(path), tail = strlen("-00000-of-00000.shard");
-	const char *p = n > tail ? path + n - tail : "";
-
-	return *p == '-' && strspn(p + 1, "0123456789") == 5 && !strncmp(p + 6, "-of-", 4) &&
-	    strspn(p + 10, "0123456789") == 5 && !strcmp(p + 15, ".shard") ? n - tail : 0;
-}
-
-static int
-set_seen(struct source *s, const char *path)
-{
-	size_t n = set_prefix(path);
-
-	if (!n)
-		return 0;
-	for (int i = 0; i < s->nset; i++)
-		if (strlen(s->set[i]) == n && !memcmp(s->set[i], path, n))
-			return 1;
-	s->set = (char **)xrealloc(s->set, (size_t)(s->nset + 1) * sizeof *s->set);
-	s->set[s->nset++] = xasprintf("%.*s", (int)n, path);
-	return 0;
 }
 
 static int
@@ -243,7 +197,7 @@ walk(struct source *s, const char *dir, struct trail *t, struct err *e)
 		path = path_join(dir, d->d_name);
 		if (path_isdir(path))
 			r = walk(s, path, t, e);
-		else if (picture_name(path)) {
+		else if (image_named(path)) {
 			s->file = (char **)xgrow(s->file, &s->capfile, s->nfile + 1,
 			    sizeof *s->file);
 			s->file[s->nfile++] = path;
@@ -428,8 +382,9 @@ by_content(struct source *s, const char *arg, struct where *w)
 
 /* Open an operand.  1: w is a picture or a refusal; 0: a folder, list or shard is open. */
 static int
-operand(struct source *s, const char *arg, struct where *w)
+operand(struct source *s, struct where *w)
 {
+	const char *arg = s->arg[s->at++];
 	struct stat st;
 	struct err e;
 	int fd;
@@ -448,9 +403,9 @@ operand(struct source *s, const char *arg, struct where *w)
 		open_list(s, fd, arg);
 		return 0;
 	}
-	if (picture_name(arg))
+	if (image_named(arg))
 		return one_picture(w, arg);
-	return set_seen(s, arg) ? 0 : by_content(s, arg, w);
+	return shard_again(s->arg, s->at - 1) ? 0 : by_content(s, arg, w);
 }
 
 int
@@ -480,7 +435,7 @@ source_next(struct source *s, struct where *w)
 			open_list(s, s->std_in = 0, "stdin");
 		else if (s->at == s->narg)
 			return 0;
-		else if (operand(s, s->arg[s->at++], w))
+		else if (operand(s, w))
 			return 1;
 	}
 	return 0;

@@ -78,6 +78,8 @@ data(struct train_cmd *c, const char *name, char *const *in, int n, struct err *
 	struct shard *s = NULL;
 	struct stat st;
 
+	while (n > 1 && shard_again(in, n - 1))
+		n--;			/* the pieces of one set are one shard */
 	if (n == 1 && is_shard(in[0]) && (real = realpath(in[0], NULL))) {
 		if (!stat(path, &st) || !lstat(path, &st))
 			unlink(path);

@@ -12,12 +12,14 @@
 
 #include "yolo.h"
 
+enum { MAX_PART = 240 };		/* bytes: leaves room for a number, below Linux' 255 */
+
 struct unpack {
 	const char *dir;		/* the temporary folder */
 	struct shard *shard;
 	char **class_name;
 	int64_t *class_id;
-	int nclass, all_ids;		/* all_ids: every record has an image id */
+	int nclass, keep_ids, keep_ann;	/* ids of pictures, of boxes: all there, all different */
 	FILE *list, *ann;		/* list of pictures; COCO's annotations */
 	long n, nann, lost;
 	struct err *e;
@@ -62,6 +64,26 @@ finish(FILE *f, const char *path, struct err *e)
 	return 0;
 }
 
+/* A part of a path without control letters, at most MAX_PART bytes: what is longer loses some
+ * before its extension, at a whole letter. */
+static size_t
+tame_part(char *out, const char *p, size_t n)
+{
+	size_t ext = 0, head = n, len = 0;
+
+	if (n > MAX_PART) {
+		while (ext < 8 && p[n - 1 - ext] != '.')
+			ext++;
+		ext = ext < 8 ? ext + 1 : 0;
+		for (head = MAX_PART - ext; head && ((unsigned char)p[head] & 0xc0) == 0x80;)
+			head--;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (i < head || i >= n - ext)
+			out[len++] = (unsigned char)p[i] < 32 ? '_' : p[i];
+	return len;
+}
+
 /* A record's name as a path below a folder: no "..", no root, nothing hidden by control letters. */
 static char *
 tame(const char *name)
@@ -75,19 +97,26 @@ tame(const char *name)
 			continue;
 		if (q > out)
 			*q++ = '/';
-		for (size_t i = 0; i < n && i < 240; i++)
-			*q++ = (unsigned char)p[i] < 32 ? '_' : p[i];
+		q += tame_part(q, p, n);
 	}
 	if (q == out)
 		strcpy(out, "picture");
 	return out;
 }
 
+static int to_voc(struct unpack *, const struct record *, const char *rel);
+
+/* Where the labels of a picture go, in formats that have a file for each. */
 static char *
 label_of(const struct unpack *u, const char *rel)
 {
-	char *full = path_join(u->dir, rel), *two[2];
+	const char *base = path_base(rel), *dot = strrchr(base, '.');
+	char *full, *two[2];
 
+	if (u->record == to_voc)
+		return xasprintf("%s/Annotations/%.*s.xml", u->dir,
+		    dot ? (int)(dot - base) : (int)strlen(base), base);
+	full = path_join(u->dir, rel);
 	label_paths(full, two);
 	free(full);
 	if (!two[1])
@@ -172,7 +201,7 @@ to_voc(struct unpack *u, const struct record *r, const char *rel)
 {
 	const char *base = path_base(rel), *dot = strrchr(base, '.');
 	int stem = dot ? (int)(dot - base) : (int)strlen(base), bad;
-	char *path = xasprintf("%s/Annotations/%.*s.xml", u->dir, stem, base), buf[32];
+	char *path = label_of(u, rel), buf[32];
 	FILE *f = create(path, u->e);
 
 	if (!f) {
@@ -225,7 +254,7 @@ json_text(FILE *f, const char *s)
 static int
 to_coco(struct unpack *u, const struct record *r, const char *rel)
 {
-	long long id = u->all_ids ? r->id : u->n + 1;
+	long long id = u->keep_ids ? r->id : u->n + 1;
 
 	fprintf(u->list, "%s\n{\"id\":%lld,\"file_name\":", u->n ? "," : "", id);
 	json_text(u->list, rel + strlen(u->folder) + 1);
@@ -237,7 +266,7 @@ to_coco(struct unpack *u, const struct record *r, const char *rel)
 		fprintf(u->ann,
 		    "%s\n{\"id\":%lld,\"image_id\":%lld,\"category_id\":%lld,\"bbox\":[%.17g,%.17g,"
 		    "%.17g,%.17g],\"area\":%.17g,\"iscrowd\":%d%s,\"segmentation\":[]}",
-		    comma, b->id >= 0 ? (long long)b->id : (long long)u->nann, id,
+		    comma, u->keep_ann ? (long long)b->id : (long long)u->nann, id,
 		    (long long)u->class_id[b->cls], b->x, b->y, b->w, b->h, b->area,
 		    !!(b->flags & BOX_CROWD), b->flags & BOX_DIFFICULT ? ",\"difficult\":1" : "");
 	}
@@ -307,22 +336,70 @@ join_coco(struct unpack *u, const char *path)
 }
 
 static int
+by_number(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Are they ids, and no two of them equal?  Sorts them. */
+static int
+different(int64_t *id, size_t n)
+{
+	size_t i = 1;
+
+	if (n)
+		qsort(id, n, sizeof *id, by_number);
+	while (i < n && id[i] != id[i - 1])
+		i++;
+	return !n || (id[0] >= 0 && i == n);
+}
+
+/* Two COCO sets in one shard may use the same numbers for other things. */
+static int
+look_at_ids(struct unpack *u)
+{
+	long n = shard_count(u->shard), bad = 0;
+	int64_t *id = (int64_t *)xmalloc((size_t)n * sizeof *id), *ann = NULL;
+	size_t nann = 0, cap = 0;
+	struct record r;
+
+	for (long i = 0; i < n && !bad; i++) {
+		if ((bad = shard_labels(u->shard, i, &r, u->e)))
+			break;
+		id[i] = r.id;
+		for (int k = 0; k < r.nbox; k++) {
+			ann = (int64_t *)xgrow(ann, &cap, nann + 1, sizeof *ann);
+			ann[nann++] = r.box[k].id;
+		}
+	}
+	if (!bad) {
+		u->keep_ids = different(id, (size_t)n);
+		u->keep_ann = different(ann, nann);
+		if (u->record == to_coco && !u->keep_ids && id[n - 1] >= 0)
+			warn("ids of pictures are missing or stand twice: all are numbered anew");
+		else if (u->record == to_coco && !u->keep_ann && ann[nann - 1] >= 0)
+			warn("ids of boxes are missing or stand twice: all are numbered anew");
+	}
+	free(id);
+	free(ann);
+	return bad ? -1 : 0;
+}
+
+static int
 whole_shard(struct unpack *u, const char *list)
 {
 	unsigned char *buf = NULL;
 	size_t cap = 0;
-	struct record r;
-	int bad = 0;
 	char *path = path_join(u->dir, list);
+	int bad = look_at_ids(u);
 
 	u->nclass = shard_classes(u->shard, &u->class_name, &u->class_id);
-	u->all_ids = 1;
-	for (long i = 0; i < shard_count(u->shard) && !bad; i++)
-		if (!(bad = shard_labels(u->shard, i, &r, u->e)))
-			u->all_ids &= r.id >= 0;
-	u->ann = tmpfile();
-	if (bad || !u->ann || !(u->list = create(path, u->e))) {
-		if (u->ann)
+	if (!bad && !(u->ann = tmpfile()))
+		bad = err_set(u->e, "a temporary file: %s", strerror(errno));
+	if (bad || !(u->list = create(path, u->e))) {
+		if (!bad)
 			fclose(u->ann);
 		free(path);
 		return -1;
@@ -353,11 +430,12 @@ int
 unpack_run(const char *dir, const char *format, char *const *shard, int n, long *pictures,
     struct err *e)
 {
-	char *tmp = xasprintf("%.*s.tmp.%ld", (int)(strlen(dir) - (dir[strlen(dir) - 1] == '/')),
-	    dir, (long)getpid());
+	size_t len = strlen(dir);
+	char *tmp = xasprintf("%.*s.tmp.%ld", (int)(len - (len > 1 && dir[len - 1] == '/')), dir,
+	    (long)getpid());
 	struct unpack u;
 	const char *list = "list.txt";
-	int bad = 0;
+	int bad = 0, sets = 0;
 
 	memset(&u, 0, sizeof u);
 	u.e = e;
@@ -369,12 +447,16 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
 		bad = err_set(e, "%s: %s; want a new or empty folder", dir, strerror(errno));
 	else if (mkdir(tmp, 0777))
 		bad = err_set(e, "%s: %s", tmp, strerror(errno));
-	for (int i = 0; i < n && !bad; i++) {
-		char *sub = n == 1 ? xstrdup(tmp) : xasprintf("%s/%d", tmp, i);
+	for (int i = 0; i < n; i++)
+		sets += !shard_again(shard, i);
+	for (int i = 0, k = 0; i < n && !bad; i++) {
+		char *sub;
 
-		u.dir = sub;
+		if (shard_again(shard, i))
+			continue;
+		u.dir = sub = sets == 1 ? xstrdup(tmp) : xasprintf("%s/%d", tmp, k++);
 		u.n = u.nann = 0;
-		if (n > 1 && mkdir(sub, 0777))
+		if (sets > 1 && mkdir(sub, 0777))
 			bad = err_set(e, "%s: %s", sub, strerror(errno));
 		else if (!(u.shard = shard_open(shard[i], e)))
 			bad = -1;

@@ -208,6 +208,8 @@ table(char *const *in, int n)
 
 	printf("#shard\trecord\timage\tid\tw\th\tcodec\texif\tbytes\tboxes\n");
 	for (int i = 0; i < n; i++) {
+		if (shard_again(in, i))
+			continue;
 		if (!(s = shard_open(in[i], &e)))
 			die(1, "%s", e.msg);
 		for (long k = 0; k < shard_count(s); k++) {
@@ -234,8 +236,11 @@ check(char *const *in, int n)
 
 	printf("#shard\trecords\tuuid\tstate\n");
 	for (int i = 0; i < n; i++) {
-		int r = shard_check(in[i], &records, &e);
+		int r;
 
+		if (shard_again(in, i))
+			continue;
+		r = shard_check(in[i], &records, &e);
 		s = r ? NULL : shard_open(in[i], &e);
 		if (!s)
 			warn("%s", e.msg);

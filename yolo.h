@@ -255,6 +255,7 @@ int image_size(const void *bytes, size_t n, int *w, int *h, int *orientation, st
 int image_file_size(const char *path, int *w, int *h, int *orientation, struct err *);
 enum image_format { IMG_UNKNOWN, IMG_JPEG, IMG_PNG, IMG_GIF, IMG_BMP, IMG_PNM };
 enum image_format image_format(const void *bytes, size_t n);
+int image_named(const char *name);	/* like a picture, also of a kind that is not read here */
 int image_limit(int64_t w, int64_t h, struct err *);	/* -1: no size, or a bomb */
 int image_whole(const void *bytes, size_t n, struct err *);	/* PNG, GIF: nothing missing */
 struct jpeg_walk {		/* a JPEG's segments; jpeg.c */
@@ -368,7 +369,7 @@ struct dataset {
 	int n;
 	char **class_name;		/* NULL entries where no names are known */
 	int64_t *class_id;		/* original ids (COCO category ids), else 0.. */
-	int nclass, fixed;		/* fixed: from a names file, nothing is added */
+	int nclass, fixed;		/* fixed: from -n's file, nothing is added */
 	long refused, notes, bad; /* labels refused; remarks; pictures left out (lists, folders) */
 };
 /* Called for every remark, refused label and unusable picture: one line "file:line: what". */
@@ -377,7 +378,8 @@ typedef void label_report(void *arg, int kind, const char *line);
 /* Read any kind of input (COCO json, VOC, lists, .data, data.yaml, folders, one picture), kind
  * recognised by content; appended to the data set.  "-": a list on stdin, "-0": NUL between names.
  * FILE.json:DIR says where the pictures lie; FILE.data:valid and FILE.yaml:val choose a split.
- * names: class names file or NULL.  Boxes of YOLO and VOC labels are clipped to the picture and
+ * names: class names file or NULL.  An input with names of its own has its classes matched by them
+ * with those that are there already.  Boxes of YOLO and VOC labels are clipped to the picture and
  * flagged; COCO's stay as given, even beyond the border.  A shard is not read here.  COCO and VOC
  * pictures need not be there; a listed picture that cannot be opened is reported and left out. */
 int labels_read(struct dataset *, const char *input, const char *names, label_report *, void *arg,
@@ -391,7 +393,9 @@ struct labels {
 	label_report *report;
 	void *arg;
 	struct err *e;
-	long too_high;			/* YOLO labels whose class is one too high */
+	/* YOLO labels: whose class is one too high; is 0; all that name a class by its number */
+	long too_high, zero, numbers;
+	int *map, nmap;	/* this input's class numbers in the table, -1: none; NULL: the same */
 };
 struct text { char *buf, *p, *end; int line, nul; };	/* nul: lines end in NUL, not newline */
 int text_open(struct text *, const char *path, struct err *);	/* -1 also for UTF-16 and binary */
@@ -400,12 +404,12 @@ void label_say(struct labels *, int kind, const char *fmt, ...) PRINTF(3, 4);
 struct item *label_item(struct labels *, const char *name, const char *path);
 void label_box(struct item *, const struct box *);
 int label_class(struct labels *, const char *name);	/* found or added; -1 where fixed */
+void label_map(struct labels *, const char *from, char *const *name, int n); /* its own names */
 void label_new_class(struct dataset *, const char *name, int64_t id);
 /* -1: refused, 0 fine, 1 clipped to w x h (0: size unknown, no clipping); why: what to report */
 int label_check_box(struct box *, int w, int h, const char **why);
 /* Where the label of a picture may lie: beside it, or in labels/.  free() both; second NULL. */
 void label_paths(const char *picture, char *path[2]);
-int label_is_picture(const char *name);		/* by its extension */
 void label_yolo(struct labels *, struct item *, const char *path);	/* one label file */
 void label_picture(struct labels *, const char *name, const char *path, const char *from);
 int label_list(struct labels *, const char *path);
@@ -431,7 +435,16 @@ struct coco_file {
 };
 int coco_parse(struct labels *, const char *path, FILE *, struct coco_file *);
 int label_voc(struct labels *, const char *path);	/* folder, split file or one .xml */
-void label_one_based(struct labels *, const char *input, int from);
+/* The picture of an xml that says <filename> file; *shown: how it is called.  free() both. */
+char *label_voc_picture(const char *xml, const char *file, const char *stem, char **shown);
+void label_voc_unlabelled(struct labels *, const char *root, int from);
+void label_one_based(struct labels *, const char *input);
+/* All files below a folder, in the order of their names. */
+struct label_files { char **v; size_t n, cap; };
+int label_walk(const char *dir, struct label_files *, struct err *);
+void label_files_sort(struct label_files *);
+int label_files_has(const struct label_files *, const char *path);	/* sorted ones */
+void label_files_free(struct label_files *);
 
 /* ---- shard.c: the packed format ----------------------------------------------------------- */
 
@@ -447,7 +460,10 @@ struct record {
 	size_t nbytes;
 };
 struct shard;			/* one file, or a whole numbered set */
-struct shard *shard_open(const char *path, struct err *);	/* footer checked: O(1) */
+/* The footer is checked: O(1).  Any piece of a set, or a link to one, opens the whole set. */
+struct shard *shard_open(const char *path, struct err *);
+/* Does path[n] name a set of which a piece stands before it?  Then it adds nothing. */
+int shard_again(char *const *path, int n);
 void shard_close(struct shard *);
 int shard_is(const char *path);		/* by its first bytes; it may be damaged */
 long shard_count(const struct shard *);

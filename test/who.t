@@ -22,7 +22,8 @@ my @table = (			# module, its files, the modules it may call
 	['loss', 'loss assign targets lossbase yololoss darkloss regionloss', ''],
 	['optim', 'optim', ''],
 	# A box is clipped to its picture, whose size stands in the picture's header.
-	['labels', 'labels labelcoco labellist labelvoc labelyaml labelyolo cocoparse', 'image'],
+	['labels', 'labels labelcoco labellist labelvoc labelvocpic labelwalk labelyaml ' .
+	    'labelyolo cocoparse', 'image'],
 	['shard', 'shard shardcodec shardstream shardwrite', ''],
 	['pack', 'pack packjob unpack', 'labels shard image'],
 	['augment', 'augment warp', 'image box'],

@@ -82,11 +82,13 @@ static int
 read_shards(struct anchors *a, char *const *path, int n, struct err *e)
 {
 	for (int i = 0; i < n; i++) {
-		struct shard *s = shard_open(path[i], e);
+		struct shard *s;
 		struct record r;
 		int bad = 0;
 
-		if (!s)
+		if (shard_again(path, i))
+			continue;
+		if (!(s = shard_open(path[i], e)))
 			return -1;
 		for (long k = 0; !bad && k < shard_count(s); k++)
 			if (!(bad = shard_labels(s, k, &r, e)))

@@ -3,8 +3,9 @@
  *
  * Every metric that comes out must be -1 or lie in 0..1; counts of darknet's are not negative.
  *
- * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml labelvoc
- * labelcoco cocoparse shard shardcodec shardstream shardwrite evalscan evalnum evalread evalshape
+ * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelwalk
+ * labelyaml labelvoc labelvocpic labelcoco cocoparse shard shardcodec shardstream shardwrite
+ * evalscan evalnum evalread evalshape
  * evaltext evalname evaltruth evalother evalmap evalrule evalsort evalcurve evalap evalrows
  * evalultra */
 #include <math.h>

@@ -40,7 +40,7 @@ LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 	static char dir[32], path[7][64];
 	struct dataset d;
 	struct err e;
-	struct labels l = { &d, quiet_report, NULL, &e, 0 };
+	struct labels l = { .d = &d, .report = quiet_report, .e = &e };
 	int kind = n ? *p % 7 : 0;
 	FILE *f;
 

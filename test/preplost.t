@@ -1,0 +1,147 @@
+#!/bin/sh
+# preplost.t -- nothing is lost or swapped in silence: sets of shards, names of several inputs,
+# labels and pictures that are nearly found, unpacking what does not fit a format.
+prep=$PWD/yolo-prep
+detect=$PWD/yolo-detect
+train=$PWD/yolo-train
+anchors=$PWD/tools/yolo-anchors
+cfg=$PWD/cfg/demo.cfg
+t=$(mktemp -d) || exit 1
+trap 'rm -rf "$t"' EXIT
+n=0
+ok() {		# ok WHAT STATUS: 0 is good
+	n=$((n + 1))
+	if [ "$2" = 0 ]; then echo "ok $n - $1"; return; fi
+	echo "not ok $n - $1"
+	sed 's/^/# /' "$t/err"
+}
+status() {	# status WANT COMMAND...: does it end so?
+	want=$1; shift
+	"$@" >"$t/out" 2>"$t/err"
+	[ $? = "$want" ]
+}
+records() { "$prep" -t "$@" | grep -vc '^#'; }
+said() { grep -q -- "$1" "$t/err"; }
+tools/yolo-synth -q -n 40 -s 128 -o "$t/syn" || exit 1
+cd "$t" || exit 1
+p=syn/images
+box='0 .5 .5 .2 .2'
+
+# A set is one shard, however many of its pieces are named.
+status 0 "$prep" -q -Z 64K -o set.shard syn && [ -e set-00002-of-00004.shard ] &&
+    [ "$(records set-*.shard)" = 40 ]
+ok "a table of all pieces has each record once" $?
+status 0 "$prep" -C set-*.shard && [ "$(grep -c ok out)" = 1 ]; ok "so the check" $?
+"$prep" -q -o whole.shard syn && status 0 "$prep" -o all.shard set-*.shard &&
+    cmp -s all.shard whole.shard
+ok "all pieces packed are the set" $?
+status 0 "$prep" -q -x un set-*.shard && [ "$(ls un/images/syn/images | wc -l)" = 40 ]
+ok "all pieces unpacked are the set" $?
+status 0 "$anchors" -q -k 3 set-*.shard && cp out one && status 0 "$anchors" -q -k 3 whole.shard &&
+    cmp -s one out
+ok "anchors of all pieces" $?
+mkdir links
+ln -s ../set-00001-of-00004.shard links/any && [ "$(records links/any)" = 40 ]
+ok "a link to a piece opens the set" $?
+for in in set-00001-of-00004.shard 'set-*.shard'; do
+	rm -rf run
+	# shellcheck disable=SC2086
+	status 0 "$train" -q -d cpu -c "$cfg" -O threads=1 -O steps=1 -b 2 -s 64 -o run $in &&
+	    [ "$(records run/train.shard)" = 40 ] && [ -L run/train.shard ]
+	ok "training on $in" $?
+done
+
+# Names of several inputs.
+mkdir -p a/images a/labels b/images b/labels
+cp $p/000000.jpg a/images/x.jpg; echo "$box" >a/labels/x.txt
+cp $p/000001.jpg b/images/y.jpg; echo "$box" >b/labels/y.txt
+printf 'train: images\nnames: [cat, dog]\n' >a/data.yaml
+printf 'train: images\nnames: [dog, bird]\n' >b/data.yaml
+classes() { rm -rf c; "$prep" -q -x c -f coco "$1" && cat c/names && grep -o 'category_id":[0-9]*' \
+    c/instances.json | cut -d: -f2; }
+status 0 "$prep" -q -o n.shard a/data.yaml b/data.yaml &&
+    [ "$(classes n.shard | tr '\n' ' ')" = 'cat dog bird 0 1 ' ]
+ok "data.yaml after data.yaml: classes meet by name" $?
+printf 'dog\nbird\n' >b/names; printf 'train = images\nnames = names\n' >b/x.data
+status 0 "$prep" -q -o n.shard a/data.yaml b/x.data &&
+    [ "$(classes n.shard | tr '\n' ' ')" = 'cat dog bird 0 1 ' ]
+ok ".data after data.yaml likewise" $?
+printf 'dog\n' >dog
+status 0 "$prep" -o n.shard -n dog a/data.yaml b/data.yaml && said "'cat', is not among" &&
+    said 'a/labels/x.txt:1: its class 0 is not among the names' &&
+    [ "$(classes n.shard | tr '\n' ' ')" = 'dog 0 ' ]
+ok "with -n, what it does not name is refused" $?
+status 0 "$prep" -o n.shard a/data.yaml b/images && said "numbers are taken for those .*'cat'"
+ok "numbers without names after names: noted" $?
+printf 'train: images\nnames:\n  1: cat\n  2: dog\n' >a/some.yaml
+echo "7 .5 .5 .3 .3" >>a/labels/x.txt
+status 0 "$prep" -o n.shard a/some.yaml && said 'x.txt:2: class 7, but there are 3'
+ok "a yaml that names some classes still has only so many" $?
+
+# FILE:WORD only where there is something to choose.
+for in in a/images a/images/x.jpg whole.shard; do
+	status 1 "$prep" -o no.shard $in:val && said "$in" && [ ! -e no.shard ]
+	ok "$in:val is refused" $?
+done
+mkdir 'co:lon'; cp $p/000000.jpg co:lon
+printf '%s' '{"images":[{"id":1,"file_name":"000000.jpg"}],"annotations":[{"id":1,"image_id":1,' \
+    '"category_id":1,"bbox":[1,2,30,20]}],"categories":[{"id":1,"name":"k"}]}' >i.json
+status 0 "$prep" -q -o n.shard i.json:co:lon; ok "a picture folder with a colon" $?
+
+# Labels and pictures that are nearly found.
+mkdir d; cp $p/000000.jpg d/a.jpg; ln -s nowhere d/a.txt
+status 0 "$prep" -o n.shard d && said 'd/a.txt: No such file'; ok "a label that is a dead link" $?
+rm d/a.txt; printf '# size, then boxes\n%s\n' "$box" >d/a.txt; echo "$box" >d/b.txt
+cp $p/000001.jpg d/picture; echo 'just 1 note' >d/notes.txt
+status 0 "$prep" -o n.shard d && said 'a.txt:1: a comment' && said 'd/b.txt: a label without' &&
+    said 'd/picture: holds a picture' && ! said notes.txt && said ' 0 labels refused'
+ok "beside the pictures: a label too many, a picture without a picture's name" $?
+cp $p/000001.jpg d/c.jfif
+status 0 "$prep" -q -o n.shard d && [ "$(records n.shard)" = 2 ]; ok "jfif is a picture" $?
+if [ -e "$cfg" ]; then
+	mkdir e; cp $p/000001.jpg e/c.jfif; printf P4 >e/d.pbm
+	"$detect" -d cpu -q -c "$cfg" -w run/last.safetensors e >out 2>err
+	[ $? = 1 ] && said 'e/d.pbm: no picture format known' && ! said 'c.jfif'
+	ok "in yolo-detect too" $?
+fi
+
+# VOC: folders below, pictures without an annotation, names with blanks, a damaged xml.
+xml() { echo "<annotation><filename>$1.jpg</filename><object><name>k</name><bndbox><xmin>1</xmin>
+<ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bndbox></object></annotation>"; }
+mkdir -p v/Annotations/sub v/JPEGImages/sub v/ImageSets/Main
+for i in a 'my pic' c; do cp $p/000000.jpg "v/JPEGImages/$i.jpg"; done
+cp $p/000001.jpg v/JPEGImages/sub/a.jpg
+xml a >v/Annotations/a.xml; xml 'my pic' >'v/Annotations/my pic.xml'
+xml a >v/Annotations/sub/a.xml
+status 0 "$prep" -o n.shard v// && [ "$(records n.shard)" = 3 ] && said 'JPEGImages: 1 pictures' &&
+    said 'as c.jpg' && "$prep" -t n.shard | grep -q 'sub/a.jpg' &&
+    [ "$("$prep" -t n.shard | awk -F '\t' '$3 == "sub/a.jpg" { print $9 }')" = \
+	"$(($(wc -c <$p/000001.jpg)))" ]
+ok "VOC: annotations in folders below; pictures without one are counted" $?
+printf 'a\r\nmy pic  \na -1\nsub/a\n' >v/ImageSets/Main/l.txt
+status 0 "$prep" -q -o n.shard v/ImageSets/Main/l.txt && [ "$(records n.shard)" = 4 ]
+ok "a split file: stems with blanks, stems with a flag" $?
+xml a | head -c 60 >v/Annotations/a.xml
+status 1 "$prep" -o n.shard v && said 'a.xml:1' && said '1 pictures left out'
+ok "a damaged xml leaves out a picture, so nothing is written" $?
+
+# Unpacking.
+mkdir f; cp $p/000000.jpg f/a.jpg; cp $p/000001.jpg f/a.jpeg; echo "$box" >f/a.txt
+"$prep" -q -o f.shard f 2>err && status 0 "$prep" -q -x fv -f voc f.shard &&
+    [ "$(ls fv/Annotations fv/JPEGImages | tr '\n' ' ')" = \
+	'fv/Annotations: a-2.xml a.xml  fv/JPEGImages: a-2.jpg a.jpeg ' ] &&
+    "$prep" -q -o fv.shard fv && [ "$(records fv.shard)" = 2 ]
+ok "two pictures of one stem as VOC" $?
+sed 's/"id":1,"file/"id":1,"file/;s/000000/000001/' i.json >j.json
+"$prep" -q -o g.shard i.json:$p j.json:$p && status 0 "$prep" -x g -f coco g.shard &&
+    said numbered && status 0 "$prep" -q -o g2.shard g/instances.json &&
+    [ "$(records g2.shard)" = 2 ] && [ "$(grep -o '"image_id":2' g/instances.json)" ]
+ok "two COCO sets with the same ids: unpacked they are apart" $?
+long=$(printf '%250s' '' | tr ' ' n)
+mkdir h; cp $p/000000.jpg h/$long.jpg; echo "$box" >h/$long.txt
+"$prep" -q -o h.shard h && status 0 "$prep" -q -x hx h.shard &&
+    status 0 "$prep" -q -o h2.shard hx/images && [ "$(records h2.shard | tr -d ' ')" = 1 ] &&
+    [ "$("$prep" -t h2.shard | awk -F '\t' 'NR > 1 { print $10 }')" = 1 ]
+ok "a name of 254 bytes stays a picture's, and finds its label" $?
+status 1 "$prep" -x '' f.shard; ok "no folder to unpack into" $?
+echo "1..$n"
