@@ -52,10 +52,20 @@ struct loader {
 
 /* ---- the ring's memory -------------------------------------------------------------------- */
 
+/* Images that this rank has of a batch of n. */
 static int
-most(const struct loader_opts *o)	/* images of a rank's slice */
+images(const struct loader_opts *o, long n)
 {
-	return (o->batch + o->ranks - 1) / o->ranks;
+	return order_images((int)n, o->parts, o->ranks, o->rank);
+}
+
+/* The most of any batch, whole or the last. */
+static int
+most(const struct loader_opts *o)
+{
+	int whole = images(o, o->batch), last = images(o, o->total % o->batch);
+
+	return whole > last ? whole : last > 1 ? last : 1;
 }
 
 /* A batch in use, one ready, and as many as let every thread work two samples ahead. */
@@ -214,12 +224,19 @@ release(struct worker *k, struct sample *s, long record, int kept)
 		image_free(&s->im);
 }
 
+/* The sample that image i of a batch is. */
+static long
+sample_at(const struct loader_opts *o, const struct batch *b, int i)
+{
+	return b->first + order_image(b->n_global, o->parts, o->ranks, o->rank, i);
+}
+
 static int
 make(struct worker *k, struct berth *s, int i, struct err *e)
 {
 	const struct loader *l = k->l;
 	struct batch *b = &s->batch;
-	long t = b->t0 + i, pick[AUG_PICTURES] = { t };
+	long t = sample_at(&l->o, b, i), pick[AUG_PICTURES] = { t };
 	int n = augment_picks(&l->o.aug, l->o.seed, t, pick), bad = 0, boxes = 0, done = 0;
 	int kept[AUG_PICTURES];
 	struct sample in[AUG_PICTURES];
@@ -256,12 +273,12 @@ begin(struct loader *l, struct berth *s, long step)
 {
 	struct batch *b = &s->batch;
 	long t = step * l->o.batch, n = l->total - t < l->o.batch ? l->total - t : l->o.batch;
-	long lo = n * l->o.rank / l->o.ranks, hi = n * (l->o.rank + 1) / l->o.ranks;
 
 	b->step = step;
-	b->t0 = t + lo;
-	b->n = (int)(hi - lo);
+	b->first = t;
+	b->n = images(&l->o, n);
 	b->n_global = (int)n;
+	b->t0 = sample_at(&l->o, b, 0);
 	b->w = l->o.w;
 	b->h = l->o.h;
 	if (l->o.size)
@@ -356,16 +373,17 @@ loader_open(struct shard *sh, const struct loader_opts *o, long first, long step
 		l->o.aug.kind = AUG_NONE;
 	l->n = shard_count(sh);
 	l->total = o->in_order ? l->n : o->total > 0 ? o->total : (first + steps) * o->batch;
+	l->o.total = l->total;
 	batches = (l->total + o->batch - 1) / o->batch;
 	l->end = first + steps < batches ? first + steps : batches;
 	l->ticket = l->next = first;
-	l->depth = depth(o);
-	if (posix_memalign(&l->ring, 64, lay_out(o, NULL, NULL)))
+	l->depth = depth(&l->o);
+	if (posix_memalign(&l->ring, 64, lay_out(&l->o, NULL, NULL)))
 		die(1, "out of memory: %zu bytes for batches of the loader",
-		    lay_out(o, NULL, NULL));
+		    lay_out(&l->o, NULL, NULL));
 	if (keeps(o))		/* the window, and what is being made ahead of it */
-		l->keep = album_open(LOADER_KEEP, window(o));
-	lay_out(o, (unsigned char *)l->ring, &l->slot);
+		l->keep = album_open(LOADER_KEEP, window(&l->o));
+	lay_out(&l->o, (unsigned char *)l->ring, &l->slot);
 	for (int i = 0; i < l->depth; i++) {
 		l->slot[i].state = EMPTY;
 		l->slot[i].batch.step = -1;
@@ -408,7 +426,7 @@ loader_close(struct loader *l)
 		free(k->truth);
 	}
 	for (int i = 0; i < l->depth; i++) {
-		for (int b = 0; b < most(&l->o); b++)
+		for (int b = 0, n = most(&l->o); b < n; b++)
 			truths_free(&l->slot[i].of[b]);
 		truths_free(&l->slot[i].all);
 	}

@@ -72,6 +72,14 @@ net_dropout_key(const struct net *net, int i)
 	return net->opt.seed * 0x9E3779B97F4A7C15u + (uint64_t)i;
 }
 
+uint64_t
+net_dropout_first(const struct net *net, int i)
+{
+	const struct layer *l = &net->cfg->l[i];
+
+	return net->t0 * ((uint64_t)l->h * (uint64_t)l->w * (uint64_t)l->c);
+}
+
 /* Time of one step of the walk, added to its cell, when a benchmark asks for it. */
 double
 net_lap(struct net *net, double since, int i, int what)

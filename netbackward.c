@@ -53,20 +53,19 @@ conv_bn_backward(struct net *net, int i, void *dz)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct bn_ops *b = net->dev->bn;
-	int rows = net_rows(net, l), c = l->c, ranks;
+	int rows = net_rows(net, l), c = l->c;
 	void *y = net_at(net, net->plan.slot[i].pre);
 	float *sums = net_merge_area(net);
 	float *gamma = net_param(net, net->train, i, P_GAMMA);
 	float *beta = net_param(net, net->train, i, P_BIAS);
 	struct net_moments m = net_moments(net, i);
 
-	ranks = net->opt.syncbn && net->opt.sync ? net->opt.sync->size : 1;
 	b->back_sums(net->dev, y, dz, rows, c, m.mean, m.m2, m.count, gamma, beta, l->u.conv.act,
 	    sums, sums + c, net->ws);
 	/* The parameters' own gradients stay local: the all-reduce of the buckets adds them. */
 	net->dev->store->add(net->dev, c, sums, net_param(net, net->grad, i, P_GAMMA));
 	net->dev->store->add(net->dev, c, sums + c, net_param(net, net->grad, i, P_BIAS));
-	if (ranks > 1)
+	if (net_synced(net))
 		sum_ranks(net, sums, c);
 	b->back_apply(net->dev, y, dz, rows, c, m.mean, m.m2, m.count, gamma, beta, l->u.conv.act,
 	    sums, sums + c, net->ws);
@@ -89,10 +88,11 @@ conv_backward(struct net *net, int i, void *dz)
 		    l->c, before_head(net, i) ? ACT_LINEAR : l->u.conv.act,
 		    net_param(net, net->grad, i, P_BIAS), net->ws);
 	t = net_lap(net, t, i, LAP_OTHER);
-	o->wgrad(net->dev, &s, net_out(net, i - 1), dz, net_param(net, net->grad, i, P_WEIGHT),
-	    net->ws);
+	if (net->n)
+		o->wgrad(net->dev, &s, net_out(net, i - 1), dz, net_param(net, net->grad, i,
+		    P_WEIGHT), net->ws);
 	t = net_lap(net, t, i, LAP_WGRAD);
-	if ((dx = contribute(net, i - 1, 1, &add)))
+	if ((dx = contribute(net, i - 1, 1, &add)) && net->n)
 		o->dgrad(net->dev, &s, dz, net_param(net, net->train, i, P_WEIGHT), dx, add,
 		    net->ws);
 	net_lap(net, t, i, LAP_DGRAD);
@@ -178,8 +178,7 @@ plain_backward(struct net *net, int i, const void *dy)
 		break;
 	case L_DROPOUT:
 		o->dropout_back(net->dev, (int)net_floats(net, i), l->u.dropout.p,
-		    net_dropout_key(net, i), net->t0 * (net_floats(net, i) / (size_t)net->n), dy,
-		    dx, add);
+		    net_dropout_key(net, i), net_dropout_first(net, i), dy, dx, add);
 		break;
 	default: break;
 	}

@@ -17,11 +17,16 @@ net_merge_area(struct net *net)
 	return net->bn + off;
 }
 
+int
+net_synced(const struct net *net)
+{
+	return net->opt.syncbn && net->opt.sync && net->opt.sync->size > 1;
+}
+
 struct net_moments
 net_moments(struct net *net, int layer)
 {
 	const struct layer *l = &net->cfg->l[layer];
-	int synced = net->opt.syncbn && net->opt.sync && net->opt.sync->size > 1;
 	struct net_moments m;
 	size_t off = 0;
 
@@ -30,7 +35,7 @@ net_moments(struct net *net, int layer)
 			off += 2 * (size_t)net->cfg->l[i].c;
 	m.mean = net->bn + off;
 	m.m2 = m.mean + l->c;
-	m.count = (float)l->h * l->w * (synced ? net->n_global : net->n);
+	m.count = (float)l->h * l->w * (net_synced(net) ? net->n_global : net->n);
 	return m;
 }
 
@@ -70,7 +75,8 @@ conv_forward(struct net *net, int i)
 	int rows = s.n * s.oh * s.ow;
 	struct net_moments m;
 
-	net->dev->conv->forward(net->dev, &s, net_out(net, i - 1), w, u, net->ws);
+	if (rows)
+		net->dev->conv->forward(net->dev, &s, net_out(net, i - 1), w, u, net->ws);
 	if (!l->u.conv.bn || !net->opt.train) {
 		b->bias_act(net->dev, u, rows, s.k, beta, l->u.conv.act, z);
 		return;
@@ -83,10 +89,14 @@ conv_forward(struct net *net, int i)
 		return;
 	}
 	m = net_moments(net, i);
-	b->moments(net->dev, u, rows, s.k, m.mean, m.m2, net->ws);
-	if (net->opt.syncbn && net->opt.sync && net->opt.sync->size > 1)
+	if (rows)
+		b->moments(net->dev, u, rows, s.k, m.mean, m.m2, net->ws);
+	else
+		net->dev->ops->zero(net->dev, m.mean, 2 * (size_t)s.k * sizeof *m.mean);
+	if (net_synced(net))
 		net_merge_ranks(net, l, &m);
-	b->running(net->dev, s.k, m.mean, m.m2, m.count, net->opt.bn_momentum,
+	if (m.count > 0)
+		b->running(net->dev, s.k, m.mean, m.m2, m.count, net->opt.bn_momentum,
 	    net_param(net, net->stat, i, P_MEAN), net_param(net, net->stat, i, P_VAR));
 	b->apply(net->dev, u, rows, s.k, m.mean, m.m2, m.count,
 	    net_param(net, net->train, i, P_GAMMA), beta, l->u.conv.act, z, net->ws);
@@ -198,8 +208,7 @@ layer_forward(struct net *net, int i)
 	case L_DROPOUT:
 		if (own)
 			o->dropout(net->dev, (int)net_floats(net, i), l->u.dropout.p,
-			    net_dropout_key(net, i),
-			    net->t0 * (net_floats(net, i) / (size_t)net->n), x, y);
+			    net_dropout_key(net, i), net_dropout_first(net, i), x, y);
 		break;
 	case L_NONE: break;
 	}

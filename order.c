@@ -1,4 +1,4 @@
-/* order.c -- which record sample t of a run is.
+/* order.c -- which record sample t of a run is, and which rank computes it.
  *
  * The order is arithmetic: record permutation(seed, t / N)(t mod N), computed on the spot, so that
  * there is nothing to save, to shuffle or to share between ranks. */
@@ -38,4 +38,40 @@ loader_record(uint64_t seed, long n, long t)
 		x = l << low | r;
 	} while (x >= (uint64_t)n);
 	return (long)x;
+}
+
+void
+order_share(int n, int parts, int part, int ranks, int rank, int *from, int *to)
+{
+	long a = (long)n * part / parts, m = (long)n * (part + 1) / parts - a;
+	long each = m / ranks, more = m % ranks, turn = (rank + ranks - a % ranks) % ranks;
+
+	*from = (int)(a + turn * each + (turn < more ? turn : more));
+	*to = *from + (int)each + (turn < more);
+}
+
+int
+order_images(int n, int parts, int ranks, int rank)
+{
+	int sum = 0, from, to;
+
+	for (int p = 0; p < (parts > 1 ? parts : 1); p++) {
+		order_share(n, parts > 1 ? parts : 1, p, ranks, rank, &from, &to);
+		sum += to - from;
+	}
+	return sum;
+}
+
+int
+order_image(int n, int parts, int ranks, int rank, int i)
+{
+	int from = 0, to;
+
+	for (int p = 0; p < (parts > 1 ? parts : 1); p++) {
+		order_share(n, parts > 1 ? parts : 1, p, ranks, rank, &from, &to);
+		if (i < to - from)
+			return from + i;
+		i -= to - from;
+	}
+	return n;
 }

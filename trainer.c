@@ -2,11 +2,13 @@
  *
  * A step's batch may be cut into parts (mini-batches) and spread over ranks.  Means of the loss are
  * divided by the counts of the whole batch, which follow from the truth alone and are summed over
- * the ranks first; so the gradients of parts and ranks simply add, and N ranks with synchronised
- * batch-norm compute what one rank computes.  ACCUM_MEAN and ACCUM_SUM divide by each part's own
- * counts instead, as other trainers do, for comparison.
+ * the ranks first; so the gradients of parts and ranks simply add.  A part is the same images
+ * whatever the ranks, so N ranks with synchronised batch-norm compute what one rank computes; a
+ * short batch may leave a rank nothing of a part, or a part nothing at all.  ACCUM_MEAN and
+ * ACCUM_SUM divide by each part's own counts instead, as other trainers do, for comparison.
  *
  * Every rank sees the same all-reduced loss and gradient, so all take the same decision to skip. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,25 +246,45 @@ set_sizes(struct trainer *t, const struct batch *b)
 	}
 }
 
+/* A mini-batch: images [from, to) of this rank's, of n on all ranks; its first one's sample. */
+struct part { int from, to, n; long t; };
+
+/* Part i of a batch, whose images here begin behind those of the part before. */
+static struct part
+part_of(const struct trainer *t, const struct batch *b, int i, int parts, int behind)
+{
+	int ranks = t->sync ? t->sync->size : 1, rank = t->sync ? t->sync->rank : 0, lo, hi;
+	struct part p;
+
+	order_share(b->n_global, parts, i, 1, 0, &lo, &hi);
+	p.n = hi - lo;
+	order_share(b->n_global, parts, i, ranks, rank, &lo, &hi);
+	p.from = behind;
+	p.to = behind + hi - lo;
+	p.t = b->first + lo;
+	return p;
+}
+
 /* Gradients of one part, added to the net's; its loss terms to term. */
 static int
-run_part(struct trainer *t, const struct batch *b, int from, int to, double gain,
+run_part(struct trainer *t, const struct batch *b, const struct part *p, double gain,
     double term[][LOSS_TERMS], struct err *e)
 {
 	struct net *net = t->net;
 	struct loss *s = &t->opt.loss;
-	int ntruth = take_part(t, b, from, to);
+	int ntruth = take_part(t, b, p->from, p->to);
 
-	if (t->opt.accum != ACCUM_GLOBAL && counts(t, t->part, ntruth, to - from, e))
+	if (t->opt.accum != ACCUM_GLOBAL && counts(t, t->part, ntruth, p->to - p->from, e))
 		return -1;
-	net_forward(net, b->x + (size_t)from * (size_t)b->h * (size_t)b->w *
-	    (size_t)net->cfg->l[0].in_c, to - from, (int)s->images, (uint64_t)(b->t0 + from));
-	s->n = to - from;
+	net_forward(net, b->x + (size_t)p->from * (size_t)b->h * (size_t)b->w *
+	    (size_t)net->cfg->l[0].in_c, p->to - p->from, p->n, (uint64_t)p->t);
+	s->n = p->to - p->from;
 	for (int h = 0; h < s->nhead; h++) {
 		s->head[h].raw = net_head_raw(net, h);
 		s->head[h].grad = net_head_grad(net, h);
 	}
-	ops_of(t)->run(net->dev, s, t->part, ntruth, term, t->loss_ws);
+	if (s->n)
+		ops_of(t)->run(net->dev, s, t->part, ntruth, term, t->loss_ws);
 	for (int h = 0; h < s->nhead && gain != 1; h++)
 		net->dev->optim->scale(net->dev, net_floats(net, net->head[h] - 1), s->head[h].grad,
 		    gain);
@@ -324,29 +346,32 @@ trainer_step(struct trainer *t, const struct batch *b, const struct warm *w, str
 {
 	double term[MAX_HEADS][LOSS_TERMS] = { { 0 } }, gain, report;
 	struct reduce red = { t, 0 };
-	int parts = t->opt.parts > 0 ? t->opt.parts : 1;
+	int parts = t->opt.parts > 0 ? t->opt.parts : 1, done = 0;
 
 	memset(r, 0, sizeof *r);
 	r->images = b->n_global;
 	if (net_resize(t->net, b->w, b->h, e))
 		return -1;
 	set_sizes(t, b);
-	t->opt.loss.seen = (double)b->step * b->n_global;	/* whole batches before this one */
+	t->opt.loss.seen = (double)b->first;
 	if (reserve(t, b->ntruth, e) || counts(t, b->truth, b->ntruth, b->n, e))
 		return -1;
 	gain = t->opt.gain > 0 ? t->opt.gain : 1. / b->n_global;
-	report = t->opt.accum == ACCUM_MEAN ? gain / parts : gain;
+	report = t->opt.accum != ACCUM_MEAN ? gain : gain / (parts < b->n_global ? parts :
+	    b->n_global);
 	net_zero_grad(t->net);
 	t->net->dev->ops->copy(t->net->dev, t->stat_was, t->net->stat,
 	    t->net->par.nstat * sizeof(float));
-	for (int i = 0; i < parts; i++) {
-		int from = (int)((long)b->n * i / parts), to = (int)((long)b->n * (i + 1) / parts);
+	for (int i = 0; i < parts; i++) {	/* the last one has images in any batch */
+		struct part p = part_of(t, b, i, parts, done);
 
 		net_on_bucket(t->net, i == parts - 1 && t->sync ? reduce_bucket : NULL, &red,
 		    t->opt.bucket);
-		if (run_part(t, b, from, to, report, term, e))
+		if (p.n && run_part(t, b, &p, report, term, e))
 			return -1;
+		done = p.to;
 	}
+	assert(done == b->n);
 	if (red.lost || (t->sync && t->sync->ops->wait(t->sync)) ||
 	    (t->sync && t->sync->ops->sum_host(t->sync, term[0], MAX_HEADS * LOSS_TERMS)))
 		return err_set(e, "a rank was lost while gradients were summed");

@@ -36,9 +36,8 @@ static struct loader_opts
 loader_options(struct train_cmd *c, int rank)
 {
 	struct loader_opts o = { .seed = c->from.seed, .batch = c->recipe.batch, .rank = rank,
-		.ranks = (int)c->ranks, .threads = (int)c->jobs, .max_truth = 0, .aug =
-		    c->recipe.aug,
-		.size_arg = c };
+		.ranks = (int)c->ranks, .parts = c->recipe.train.parts, .threads = (int)c->jobs,
+		.aug = c->recipe.aug, .size_arg = c };
 
 	if (c->recipe.size.rule != SIZE_FIXED)
 		o.size = size_at;

@@ -634,6 +634,7 @@ struct loader_opts {
 	uint64_t seed;
 	int batch;			/* the global batch B */
 	int rank, ranks;
+	int parts;			/* the batch is cut into so many, 0: one */
 	int w, h;			/* network input, or the largest when size is given */
 	int threads;
 	long total;	/* samples of the whole run, 0: steps * batch (the last is whole) */
@@ -647,8 +648,9 @@ struct loader_opts {
 };
 struct batch {
 	long step;			/* number of the batch, from 0 */
+	long first;			/* first sample of the whole batch */
 	long t0;			/* first sample of this rank's slice */
-	int n, w, h;			/* images in this rank's slice; w h of the input */
+	int n, w, h;			/* images of this rank; w h of the input */
 	int n_global;			/* images in the whole batch */
 	float *x;			/* [n][h][w][3], 0..1 */
 	struct truth *truth;
@@ -660,7 +662,8 @@ struct batch {
 };
 struct loader;
 /* The batches first_step .. first_step + steps - 1 of a run: batch i holds the samples i * B up to
- * (i + 1) * B or total, of which rank r of R gets the n * r / R-th up to the n * (r + 1) / R-th. */
+ * (i + 1) * B or total, of which a rank gets its share of each part (order_share), one behind the
+ * other. */
 struct loader *loader_open(struct shard *, const struct loader_opts *, long first_step, long steps,
     struct err *);
 /* The next batch, in order; the caller may hold two at a time.  NULL at the end (err->msg empty) or
@@ -677,6 +680,13 @@ void loader_close(struct loader *);	/* at any moment */
 size_t loader_bytes(const struct loader_opts *, struct shard *);
 /* The record of sample t: a keyed permutation of 0..n-1 for every epoch t / n. */
 long loader_record(uint64_t seed, long n, long t);
+/* Of a batch of n images, those of a part that a rank computes: [*from, *to).  A part is the same
+ * images whatever the ranks: part p is the n * p / parts-th up to the n * (p + 1) / parts-th.  The
+ * ranks have slices of it, those whose turn it is one image more; the turn moves on from part to
+ * part, so that what ranks have of a batch differs by one image at most. */
+void order_share(int n, int parts, int part, int ranks, int rank, int *from, int *to);
+int order_images(int n, int parts, int ranks, int rank);	/* of all parts (0: one) */
+int order_image(int n, int parts, int ranks, int rank, int i);	/* the i-th of them; n: none */
 
 /* ---- cpu.c, cuda.c: devices --------------------------------------------------------------- */
 
@@ -1663,7 +1673,7 @@ struct net {
 	char *arena;
 	void *ws;
 	int nhead, head[MAX_HEADS];	/* the yolo/region layers */
-	int n, n_global;		/* images of the last forward here and on all ranks */
+	int n, n_global;	/* images of the last forward here, maybe 0, and on all ranks */
 	uint64_t t0;			/* number of its first sample in the run: dropout's key */
 	size_t max_w, max_h;		/* size that the arena was planned for */
 	unsigned char *have;		/* backward: which gradients have been begun */
@@ -1683,8 +1693,9 @@ void net_close(struct net *);
 void net_put(struct net *, const struct weights *);	/* host -> device; inference nets fold */
 void net_get(struct net *, struct weights *);		/* train and stat, device -> host */
 void net_fold(struct net *, const float *train, const float *stat); /* inference net, from device */
-/* x: host [n][h][w][c]; n_global: images of this step on all ranks; t0: number of its first sample
- * in the run (dropout's key). */
+/* x: host [n][h][w][c]; n_global: images of this pass on all ranks, at least 1; t0: number of its
+ * first sample in the run (dropout's key).  n may be 0: a rank without images takes part in what
+ * the ranks exchange. */
 void net_forward(struct net *, const float *x, int n, int n_global, uint64_t t0);
 void net_backward(struct net *);	/* head gradients stand in net_head_grad(); adds to grad */
 void net_zero_grad(struct net *);
@@ -1697,9 +1708,11 @@ size_t net_floats(const struct net *, int layer);	/* of its output, for the imag
 int net_rows(const struct net *, const struct layer *);	/* n * h * w of its output */
 struct net_moments { float *mean, *m2, count; };
 struct net_moments net_moments(struct net *, int layer);	/* of the batch, over all ranks */
+int net_synced(const struct net *);	/* batch statistics are merged over ranks */
 void net_merge_ranks(struct net *, const struct layer *, struct net_moments *);
 float *net_merge_area(struct net *);
 uint64_t net_dropout_key(const struct net *, int layer);
+uint64_t net_dropout_first(const struct net *, int layer); /* number of the first element */
 double net_lap(struct net *, double since, int layer, int what);	/* for net->time */
 float *net_head_raw(struct net *, int head);	/* float; before any activation */
 float *net_head_grad(struct net *, int head);

@@ -33,8 +33,8 @@ open_data(struct data *d, const struct gold *g, struct err *e)
 static struct batch
 make_batch(const struct data *d, int step, int from, int to, int size)
 {
-	struct batch b = { .step = step, .t0 = step * size + from, .n = to - from,
-	    .n_global = size };
+	struct batch b = { .step = step, .first = step * size, .t0 = step * size + from,
+		.n = to - from, .n_global = size };
 	int h = b.h = (int)d->images->dim[2], w = b.w = (int)d->images->dim[3];
 	size_t plane = (size_t)h * w;
 

@@ -29,6 +29,55 @@ permutes(long n, uint64_t seed, long epoch)
 	return good;
 }
 
+/* Every image of a batch is one rank's, whatever is cut; who has the most has not much more. */
+static int
+shares(int n, int parts, int ranks, int *spread)
+{
+	int seen[64] = { 0 }, good = 1, least = n, most = 0;
+
+	for (int r = 0; r < ranks; r++) {
+		int have = order_images(n, parts, ranks, r);
+
+		least = have < least ? have : least;
+		most = have > most ? have : most;
+		for (int i = 0; i < have; i++) {
+			int k = order_image(n, parts, ranks, r, i);
+
+			good &= k >= 0 && k < n && !seen[k]++;
+		}
+		good &= order_image(n, parts, ranks, r, have) == n;
+	}
+	for (int i = 0; i < n; i++)
+		good &= seen[i] == 1;
+	*spread = most - least > *spread ? most - least : *spread;
+	return good;
+}
+
+static void
+share(void)
+{
+	int good = 1, same = 1, one = 0, spread = 0, a, b, c, d;
+
+	for (int n = 1; n <= 64; n++)
+		for (int ranks = 1; ranks <= 9; ranks++) {
+			good &= shares(n, 0, ranks, &one);
+			for (int parts = 2; parts <= 17; parts++) {
+				good &= shares(n, parts, ranks, &spread);
+				for (int p = 0; p < parts; p++) {
+					order_share(n, parts, p, 1, 0, &a, &b);
+					for (int r = 0; r < ranks; r++) {
+						order_share(n, parts, p, ranks, r, &c, &d);
+						same &= c >= a && d <= b && d - c <= (b - a +
+						    ranks - 1) / ranks;
+					}
+				}
+			}
+		}
+	ok(good, "parts and ranks: each image of a batch once");
+	ok(same, "a part is the same images whatever the ranks, shared out evenly");
+	ok(one == 1 && spread == 1, "and over all parts the ranks differ by one image at most");
+}
+
 int
 main(void)
 {
@@ -69,6 +118,7 @@ main(void)
 		good += loader_record(1, 1000, i) == loader_record(2, 1000, i) ||
 		    loader_record(1, 1000, i) == loader_record(1, 1000, i + 1000);
 	ok(good < 20, "another seed or epoch is another order");
+	share();
 	printf("1..%d\n", count);
 	return failed > 0;
 }

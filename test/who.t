@@ -45,7 +45,7 @@ my @table = (			# module, its files, the modules it may call
 	['detwrite', 'detwrite', 'detect image imageids'],
 	['recipe', 'recipe recipecfg recipeloss trainset cfguse',
 	    'cfg loss augment schedule weights validate'],
-	['trainer', 'trainer', 'cfg net loss schedule sync weights'],
+	['trainer', 'trainer', 'cfg loader loss net schedule sync weights'],
 	['validate', 'validate', 'detect eval evalset inputs net shard sync'],
 	['train', 'traindata trainprep trainrun trainkeep',
 	    'augment cfg dev loader loss net recipe safetensors schedule shard sync trainer ' .
