@@ -19,6 +19,8 @@ struct detwrite {
 	struct outfile out;		/* not for yolo */
 	int begun, odd;			/* a record stands; a name was no UTF-8 */
 	struct imageids *ids;
+	int64_t *id;			/* [classes] category ids, -1: none */
+	char **id_of;			/* the names that they were found by */
 	char **file;			/* hash table of the files written by name */
 	size_t nfile, capfile;
 };
@@ -61,20 +63,45 @@ seen(struct detwrite *t, char *path)
 	return 0;
 }
 
-/* DIR/stem.ext of a picture, once. */
-static const char *
-file_for(struct detwrite *t, const char *dir, const char *name, const char *ext, struct err *e)
+/* Is the file the picture itself, or its label?  These are not written over. */
+static int
+is_own(const struct picture *p, const char *file)
 {
-	const char *base = path_base(name), *dot = strrchr(base, '.');
+	char *label[2];
+	int own;
+
+	if (!p->path)
+		return 0;
+	label_paths(p->path, label);
+	own = path_same(file, p->path) || path_same(file, label[0]) ||
+	    (label[1] && path_same(file, label[1]));
+	free(label[0]);
+	free(label[1]);
+	return own;
+}
+
+/* DIR/stem.ext of a picture, once.  NULL: none; *bad is then 1, or -1 where it is of no use to go
+ * on. */
+static const char *
+file_for(struct detwrite *t, const char *dir, const struct picture *p, const char *ext, int *bad,
+    struct err *e)
+{
+	const char *base = path_base(p->name), *dot = strrchr(base, '.');
 	int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
 	char *file = xasprintf("%.*s%s", n, base, ext), *path = path_join(dir, file);
 
 	free(file);
-	if (!seen(t, path))
-		return path;
-	err_set(e, "%s/%.*s%s holds another picture's already: names must differ", dir, n, base,
-	    ext);
-	return NULL;
+	*bad = 0;
+	if (is_own(p, path)) {
+		*bad = err_set(e, "%s is the picture%s, which stays: want another folder", path,
+		    strcmp(ext, ".txt") ? " itself" : "'s label");
+		free(path);
+	} else if (seen(t, path)) {
+		err_set(e, "%s/%.*s%s holds another picture's already: names must differ", dir, n,
+		    base, ext);
+		*bad = 1;
+	}
+	return *bad ? NULL : path;
 }
 
 static int
@@ -103,22 +130,48 @@ class_name(const struct detwrite *t, const struct picture *p, int cls, char numb
 	return number;
 }
 
-/* By place where truth and network have equally many classes, else by name, else class + 1. */
-static int64_t
-category(const struct detwrite *t, const struct picture *p, int cls)
+/* Category ids of the truth, else the shard: by name where all names are there, else by place where
+ * there are as many classes.  A shard that has none of the names says nothing of them: then class
+ * + 1; else those that are not there have no id. */
+static void
+find_categories(struct detwrite *t, const struct picture *p)
 {
 	const struct dataset *d = t->opt.truth;
-	int n = d ? d->nclass : p->nclass;
+	int n = d ? d->nclass : p->nclass, found = 0;
 	const int64_t *id = d ? d->class_id : p->class_id;
 	char **name = d ? d->class_name : p->class_name, number[16];
-	const char *mine = class_name(t, p, cls, number);
 
-	if (n == t->opt.classes)
-		return id[cls];
-	for (int i = 0; i < n; i++)
-		if (name[i] && !strcmp(name[i], mine))
-			return id[i];
-	return cls + 1;
+	for (int c = 0; c < t->opt.classes; c++) {
+		const char *mine = class_name(t, p, c, number);
+
+		t->id[c] = -1;
+		for (int i = 0; i < n && t->id[c] < 0; i++)
+			if (name[i] && !strcmp(name[i], mine))
+				t->id[c] = id[i];
+		found += t->id[c] >= 0;
+	}
+	for (int c = 0; c < t->opt.classes && found < t->opt.classes; c++)
+		if (n == t->opt.classes)
+			t->id[c] = id[c];
+		else if (!found && !d)
+			t->id[c] = c + 1;
+	t->id_of = name;
+}
+
+static int
+category(struct detwrite *t, const struct picture *p, int cls, int64_t *id, struct err *e)
+{
+	char **name = t->opt.truth ? t->opt.truth->class_name : p->class_name, number[16];
+
+	if (!t->id)
+		t->id = (int64_t *)xcalloc((size_t)t->opt.classes, sizeof *t->id);
+	if (!t->id_of || t->id_of != name)
+		find_categories(t, p);
+	if ((*id = t->id[cls]) >= 0)
+		return 0;
+	return err_set(e, "class '%s' of the network is none of the %d of the %s, so it has no "
+	    "category id: -n gives names, -O ids=FILE ids", class_name(t, p, cls, number),
+	    t->opt.truth ? t->opt.truth->nclass : p->nclass, t->opt.truth ? "truth" : "shard");
 }
 
 /* Bytes of the UTF-8 character at s, 0 where there is none. */
@@ -206,7 +259,7 @@ add_coco(struct detwrite *t, const struct picture *p, const struct detections *v
 {
 	FILE *f = t->out.f;
 	char score[32];
-	int64_t id;
+	int64_t id, cat;
 	int named = 0;
 
 	if (t->ids) {
@@ -219,13 +272,14 @@ add_coco(struct detwrite *t, const struct picture *p, const struct detections *v
 	else
 		named = imageids_digits(p->name, &id);
 	for (int i = 0; i < v->n; i++) {
+		if (category(t, p, v->det[i].cls, &cat, e))
+			return -1;
 		fputs(t->begun++ ? ",\n{\"image_id\":" : "{\"image_id\":", f);
 		if (named)
 			json_string(t, p->name);
 		else
 			fprintf(f, "%lld", (long long)id);
-		fprintf(f, ",\"category_id\":%lld,\"bbox\":[", (long long)category(t, p,
-		    v->det[i].cls));
+		fprintf(f, ",\"category_id\":%lld,\"bbox\":[", (long long)cat);
 		numbers(f, &v->det[i], ",");
 		fprintf(f, "],\"score\":%s}", detect_text(v->det[i].score, score));
 	}
@@ -236,12 +290,13 @@ add_coco(struct detwrite *t, const struct picture *p, const struct detections *v
 static int
 add_yolo(struct detwrite *t, const struct picture *p, const struct detections *v, struct err *e)
 {
-	const char *path = file_for(t, t->opt.out, p->name, ".txt", e);
+	int bad;
+	const char *path = file_for(t, t->opt.out, p, ".txt", &bad, e);
 	struct outfile o;
 	char score[32];
 
 	if (!path)
-		return 1;
+		return bad;
 	if (out_open(&o, path, e))
 		return -1;
 	for (int i = 0; i < v->n; i++) {
@@ -263,11 +318,12 @@ draw(struct detwrite *t, struct picture *p, const struct detections *v, struct e
 {
 	const char *dot = strrchr(p->name, '.');
 	const char *ext = dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")) ? ".jpg" :
-	    ".png", *path = file_for(t, t->opt.draw, p->name, ext, e);
+	    ".png", *path;
 	char number[16], *label;
+	int bad;
 
-	if (!path)
-		return 1;
+	if (!(path = file_for(t, t->opt.draw, p, ext, &bad, e)))
+		return bad;
 	for (int i = v->n; i-- > 0;) {		/* the best on top */
 		const struct det *d = &v->det[i];
 
@@ -356,6 +412,7 @@ detwrite_close(struct detwrite *t, int keep, struct err *e)
 	for (size_t i = 0; i < t->capfile; i++)
 		free(t->file[i]);
 	free(t->file);
+	free(t->id);
 	imageids_close(t->ids);
 	free(t);
 	return r;

@@ -313,19 +313,13 @@ only_txt(const char *path, char ***file, struct err *e)
 int
 eval_truth_other(struct eval_truth *t, const char *path, const char *names, struct err *e)
 {
-	char **file = NULL, head[4] = { 0 };
+	char **file = NULL;
 	int n = 0, r;
-	FILE *f;
 
-	if (path_isdir(path)) {
-		if ((n = only_txt(path, &file, e)) < 0)
-			return -1;
-	} else if ((f = fopen(path, "rb"))) {
-		n = -(fread(head, 1, 4, f) == 4 && !memcmp(head, "\x89YSH", 4));
-		fclose(f);
-	}
-	r = n > 0 ? from_txt(t, path, names, file, n, e) : n < 0 ? from_shard(t, path, e) :
-	    from_labels(t, path, names, e);
+	if (path_isdir(path) && (n = only_txt(path, &file, e)) < 0)
+		return -1;
+	r = n > 0 ? from_txt(t, path, names, file, n, e) : shard_is(path) ?
+	    from_shard(t, path, e) : from_labels(t, path, names, e);
 	for (int i = 0; i < n; i++)
 		free(file[i]);
 	if (n > 0)

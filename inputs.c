@@ -34,6 +34,7 @@ reset(struct tray *s)
 {
 	for (int i = 0; i < s->p.n; i++) {
 		free(s->p.pic[i].name);
+		free(s->p.pic[i].path);
 		free(s->p.pic[i].why);
 		free(s->p.pic[i].note);
 		image_free(&s->p.pic[i].px);
@@ -119,6 +120,7 @@ make(struct inputs *in, struct where *w, struct tray *s, int i, unsigned char **
 	p->net_w = in->opt.w;
 	p->net_h = in->opt.h;
 	p->name = w->name;
+	p->path = w->path;
 	p->why = w->why;
 	if (!p->why && load(in, w, p, x, buf, cap, &e)) {
 		n = w->path ? strlen(w->path) : 0;	/* the name need not stand twice */
@@ -130,7 +132,6 @@ make(struct inputs *in, struct where *w, struct tray *s, int i, unsigned char **
 	}
 	if (p->why)
 		memset(x, 0, net_floats_of(&in->opt) * sizeof *x);
-	free(w->path);
 }
 
 /* ---- turns --------------------------------------------------------------------------------- */

@@ -358,6 +358,14 @@ path_isdir(const char *path)
 }
 
 int
+path_same(const char *a, const char *b)
+{
+	struct stat s, t;
+
+	return !stat(a, &s) && !stat(b, &t) && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
+int
 out_open(struct outfile *o, const char *path, struct err *e)
 {
 	struct stat st;

@@ -3,10 +3,12 @@
  * Workers decode the next batch while this one is computed (inputs.c); detect.c makes boxes of the
  * network's output; detwrite.c writes them.  A picture that cannot be read costs a line and the
  * exit status, not the others. */
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "yolo.h"
 
@@ -84,7 +86,7 @@ on_signal(int sig)
 static void
 version(void)
 {
-	char devs[512];
+	char devs[4096];
 
 	dev_list(devs, sizeof devs);
 	printf("yolo-detect %s\n%s", YOLO_VERSION, devs);
@@ -179,6 +181,8 @@ open_cfg(struct job *j, const struct cmd *c, struct err *e)
 	char *text;
 	int bad;
 
+	if (access(path, R_OK))
+		return err_set(e, "%s: %s", path, strerror(errno));
 	j->darknet = !is_safetensors(path);
 	if (!j->darknet && !(st = st_open(path, e)))
 		return -1;
@@ -190,7 +194,7 @@ open_cfg(struct job *j, const struct cmd *c, struct err *e)
 	else if (text)
 		j->cfg = cfg_parse(path, text, strlen(text), e);
 	else
-		err_set(e, "%s: holds no cfg: -c names it", path);
+		err_set(e, "%s: holds no cfg: -c names the one that it belongs to", path);
 	bad = !j->cfg || (c->arg['c'] && text && agrees(j->cfg, path, text, e));
 	free(text);
 	st_close(st);
@@ -237,13 +241,17 @@ options(const struct job *j, const struct cmd *c, struct detect_opts *o)
 	o->resize = *resize == 's' ? RESIZE_STB : *resize == 'b' ? RESIZE_BILINEAR : RESIZE_DARKNET;
 }
 
-/* Batch-norm adds 1e-5 where it is folded; another addend is a change of the variances. */
+/* Batch-norm adds 1e-5 where it is folded; another addend is a change of the variances, also of
+ * the averaged ones. */
 static void
 change_eps(const struct params *p, struct weights *w, double eps)
 {
+	float *set[2] = { w->stat, w->ema_stat };
+
 	for (int i = 0; i < p->np; i++)
-		for (size_t k = 0; p->p[i].kind == P_VAR && k < p->p[i].n; k++)
-			w->stat[p->p[i].off + k] = (float)(w->stat[p->p[i].off + k] + eps - 1e-5);
+		for (int s = 0; s < 2 && p->p[i].kind == P_VAR && set[s]; s++)
+			for (size_t k = p->p[i].off; k < p->p[i].off + p->p[i].n; k++)
+				set[s][k] = (float)(set[s][k] + eps - 1e-5);
 }
 
 static int
@@ -272,6 +280,42 @@ no_report(void *arg, int refused, const char *line)	/* only names and ids are wa
 	(void)line;
 }
 
+/* A shard's names and ids as a data set without boxes. */
+static int
+ids_of_shard(struct dataset *d, const char *path, struct err *e)
+{
+	struct shard *s = shard_open(path, e);
+	struct record r;
+	char **name;
+	int64_t *id;
+	int bad = !s, n = s ? shard_classes(s, &name, &id) : 0;
+
+	for (int i = 0; i < n; i++)
+		label_new_class(d, name[i], id[i]);
+	d->item = (struct item *)xcalloc(s ? (size_t)shard_count(s) : 0, sizeof *d->item);
+	for (long i = 0; !bad && i < shard_count(s); i++)
+		if (!(bad = shard_labels(s, i, &r, e))) {
+			d->item[d->n].name = xstrdup(r.name);
+			d->item[d->n++].id = r.id;
+		}
+	shard_close(s);
+	return bad ? -1 : 0;
+}
+
+/* The truth that gives ids: they must be there. */
+static int
+open_ids(struct dataset *d, const char *path, struct err *e)
+{
+	if (shard_is(path) ? ids_of_shard(d, path, e) :
+	    labels_read(d, path, NULL, no_report, NULL, e))
+		return -1;
+	for (int i = 0; i < d->n; i++)
+		if (d->item[i].id >= 0)
+			return 0;
+	return err_set(e, "%s: none of its %d pictures has an id: want a COCO json, or a shard "
+	    "made of one", path, d->n);
+}
+
 static int
 open_tables(struct job *j, const struct cmd *c, struct err *e)
 {
@@ -284,7 +328,7 @@ open_tables(struct job *j, const struct cmd *c, struct err *e)
 		return err_set(e, "%s:%d: classes=%d, but %s has %d names: want the names that the "
 		    "network was trained with", j->det->cfg->path, head->line, j->det->classes,
 		    names, j->names.nclass);
-	return ids ? labels_read(&j->truth, ids, NULL, no_report, NULL, e) : 0;
+	return ids ? open_ids(&j->truth, ids, e) : 0;
 }
 
 static int

@@ -66,6 +66,7 @@ const char *path_base(const char *path);	/* points into path */
 /* A file that comes with the programs, as cfg/yolov3.cfg; name itself where there is none. */
 char *path_stock(const char *name);
 int path_isdir(const char *path);
+int path_same(const char *, const char *);	/* both exist and are one file */
 
 /* A file that appears complete or not at all: written as PATH.tmp.PID, fsync, rename.  Path "-" is
  * stdout; a pipe or device is written to directly. */
@@ -1736,6 +1737,7 @@ void source_close(struct source *);		/* closes the shards it opened */
 
 struct picture {
 	char *name;			/* as given: what the output calls it */
+	char *path;			/* its file, NULL in a shard */
 	int64_t id;			/* COCO image id where a shard has one, else -1 */
 	int w, h, orientation;		/* stored pixels; EXIF orientation, 1 upright, 0 unknown */
 	struct fit fit;			/* how it lies in the network input */

@@ -88,7 +88,8 @@ sub cfg {
 	    "filters=7\nsize=8\nstride=8\npad=0\nactivation=$act\n\n$head");
 }
 
-# The same as a safetensors file with metadata; extra tensors by prefix: prefix => kernels.
+# The same as a safetensors file with metadata; extra tensors by prefix: prefix => kernels.  Where
+# the cfg asks for batch-norm it changes nothing.
 sub safetensors {
 	my ($path, $meta, %sets) = @_;
 	my (%head, $data) = ();
@@ -96,7 +97,9 @@ sub safetensors {
 	$data = '';
 	for my $prefix (sort keys %sets) {
 		my ($bias, $w) = kernels(%{ $sets{$prefix} });
-		for my $t ([ 'bias', [7], $bias ], [ 'weight', [ 7, 3, 8, 8 ], $w ]) {
+		my @bn = $meta->{cfg} =~ /batch_normalize=1/ ? ([ 'gamma', [7], [ (1) x 7 ] ],
+		    [ 'mean', [7], [ (0) x 7 ] ], [ 'var', [7], [ (1) x 7 ] ]) : ();
+		for my $t ([ 'bias', [7], $bias ], [ 'weight', [ 7, 3, 8, 8 ], $w ], @bn) {
 			my $at = length $data;
 			$data .= pack('f<*', @{ $t->[2] });
 			$head{"${prefix}layer.0.$t->[0]"} = { dtype => 'F32', shape => $t->[1],

@@ -151,6 +151,35 @@ SKIP: {
 	is($rc, 1, 'a name that two images end with: exit 1');
 	like($err, qr/a\.ppm: .*name\n.*1 of 2 pictures failed/, 'and said');
 }
+sub truth {			# ids of images a and b, categories as [id, name]
+	my ($file, $id, @cat) = @_;
+	return spew("$dir/$file", $js->encode({ images => [ map { { id => $_, file_name =>
+	    "$_-a.ppm", width => 32, height => 32 } } @$id ], annotations => [],
+	    categories => [ map { { id => $_->[0], name => $_->[1] } } @cat ] }));
+}
+sub ids {			# of -f coco for picture 42
+	my ($rc, $out, $err) = detect(@m, '-f', 'coco', @_, $digits);
+	return $rc ? $err : join ' ', map { "$_->{image_id} $_->{category_id}" }
+	    @{ $js->decode($out) };
+}
+my $pair = spew("$dir/pair", "cell phone\nx\n");
+my $by = truth('by.json', [ 42 ], [ 30, 'x' ], [ 90, 'cell phone' ]);
+spew("$dir/by.json", slurp($by) =~ s/42-a/img_000042/r);
+is(ids('-n', $pair, '-O', "ids=$by"), '42 90', 'categories by name where all names are known');
+is(ids('-O', "ids=$by"), '42 30', 'else by place');
+spew("$dir/by.json", slurp($by) =~ s/"cell phone"/"y"/r);
+is(ids('-n', $pair, '-O', "ids=$by"), '42 30', 'one name unknown: by place');
+spew("$dir/by.json", slurp($by) =~ s/\{"id":30,"name":"x"\}|\{"name":"x","id":30\}/{"id":1,"name":"z"},$&/r);
+like(ids('-n', $pair, '-O', "ids=$by"), qr/class 'cell phone' .* no category id/,
+    'a class that the truth has not: an error, no number made up');
+SKIP: {
+	skip 'no yolo-prep', 2 unless -x './yolo-prep';
+	spew("$dir/by.json", slurp($by) =~ s/"y"/"cell phone"/r);
+	is((run('./yolo-prep', '-q', '-o', "$dir/ids.shard", "$dir/by.json:$dir/p"))[0], 0, 'pack');
+	is(ids('-n', $pair, '-O', "ids=$dir/ids.shard"), '42 90', 'ids of a shard');
+}
+spew("$dir/noids.txt", "$digits\n");
+like(ids('-O', "ids=$dir/noids.txt"), qr/none of its 1 pictures has an id/, 'a truth without ids');
 ($rc) = detect(@m, '-f', 'yolo', '-o', "$dir/txt", $a, $none, $wide);
 is($rc, 0, '-f yolo');
 my @yolo = split /[ \n]/, slurp("$dir/txt/a.txt");
@@ -169,6 +198,20 @@ is((detect(@m, '-o', "$dir/no/such/out.tsv", $a))[0], 1, '-o: cannot be written'
 is($rc, 0, '-x');
 like(slurp("$dir/drawn/a.png"), qr/\A\x89PNG/, '-x: a PNG');
 is($out, (detect(@m, $a))[1], '-x: the same detections');
+mkdir "$dir/own";
+my $own = spew("$dir/own/a.png", slurp("$dir/drawn/a.png"));
+spew("$dir/own/a.txt", "0 .5 .5 .1 .1\n");
+($rc, $out, $err) = detect(@m, '-x', "$dir/own", $own);
+is($rc, 1, "-x into the pictures' folder: exit 1");
+like($err, qr/a\.png is the picture itself/, 'said');
+is(slurp($own), slurp("$dir/drawn/a.png"), 'and the picture is as it was');
+symlink 'own', "$dir/link";
+is((detect(@m, '-x', "$dir/link", $own))[0], 1, 'also by another name');
+is(slurp($own), slurp("$dir/drawn/a.png"), 'as it was');
+($rc, $out, $err) = detect(@m, '-f', 'yolo', '-o', "$dir/own", $own);
+is("$rc " . slurp("$dir/own/a.txt"), "1 0 .5 .5 .1 .1\n", "-f yolo: the picture's label stays");
+unlink "$dir/own/a.txt";
+is((detect(@m, '-f', 'yolo', '-o', "$dir/own", $own))[0], 0, 'without a label there it is written');
 
 # ---- names ----
 my $odd = ppm("$dir/p/t\tn\nb\\q\" .ppm", 32, 32, [ 8, 16, 8, 8, @$red ]);
@@ -235,6 +278,7 @@ is((detect('-c', $net, $a))[0], 2, 'no weights: exit 2');
 ($rc, $out, $err) = detect('-w', $w, $a);
 is($rc, 1, 'weights without a cfg');
 like($err, qr/-c/, 'says what is missing');
+like((detect('-w', "$dir/nosuch.weights", $a))[2], qr/nosuch\.weights: No such file/, 'no weights file');
 for my $o ('-h', '-V', '-Ohelp') {
 	($rc, $out) = run('./yolo-detect', $o);
 	ok($rc == 0 && length $out, $o);

@@ -42,7 +42,7 @@ my @table = (			# module, its files, the modules it may call
 	['net', 'net netplan netforward netbackward', 'cfg weights sync'],
 	['inputs', 'source inputs', 'image shard'],
 	['detect', 'detect', 'cfg net weights box'],
-	['detwrite', 'detwrite', 'detect image imageids'],
+	['detwrite', 'detwrite', 'detect image imageids labels'],
 	['recipe', 'recipe recipecfg recipeloss trainset cfguse',
 	    'cfg loss augment schedule weights validate'],
 	['trainer', 'trainer', 'cfg loader loss net schedule sync weights'],
