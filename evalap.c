@@ -214,7 +214,6 @@ ap_by_rule(const struct eval *e, int rule, const struct eval_curve *v, int absen
 	if (absent && v->fp_all)	/* no truth, but false positives */
 		return 0;
 	switch (rule) {
-	case EV_COCO: return eval_ap_coco(v);
 	case EV_VOC07: return eval_ap_points(v, 11, e->opt.ulp);
 	case EV_VOC10: return eval_ap_area(v);
 	case EV_DARKNET:

@@ -113,7 +113,7 @@ eval_versus(struct eval *a, struct eval *b, int n, double level, uint64_t seed, 
 	return v;
 }
 
-/* AP of each class on both sides, by the first rule asked for. */
+/* AP of each class on both sides, by each rule asked for. */
 struct eval_change *
 eval_changes(struct eval *a, struct eval *b, int *n)
 {

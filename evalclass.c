@@ -184,6 +184,9 @@ eval_settle_classes(struct eval_set *s, struct err *e)
 	}
 	if (!odd)
 		return 0;
+	if (!t->nclass)
+		return err_set(e, "class '%.200s' of the detections: the truth has no classes; "
+		    "were its labels found?", odd);
 	for (int i = 0; i < t->nclass; i++)
 		named |= t->class_name[i] != NULL;
 	count = numbered ? most < s->nnames ? s->nnames : most + 1 : s->nside;

@@ -3,7 +3,8 @@
  * A line is `image class name score x y w h` between tabs (a first line with '#' names the
  * columns, in any order); or `id score x1 y1 x2 y2`, the class in the file's name; or, in a file
  * named like its picture, `class score x y w h` in pixels or `class cx cy w h score` in fractions.
- * In a folder, a file named like a picture of the truth is of the last kind. */
+ * In a folder, a file named like a picture of the truth is of the last kind.  Which of the two is
+ * decided for a whole folder: a box that sticks out of its picture is no fraction of it. */
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -230,7 +231,10 @@ tsv(struct scan *s, const char *from, const char *to, eval_sink *sink, void *arg
 	}
 	set_roles(&t, col);
 	while (!r && more) {
-		r = tsv_line(s, from, to, &t, &in) || give(s, sink, arg, &in, from) ? -1 : 0;
+		if (*from == '#' && !header(s, from + 1, to, col))
+			set_roles(&t, col);	/* of the next of files one after the other */
+		else if (tsv_line(s, from, to, &t, &in) || give(s, sink, arg, &in, from))
+			r = -1;
 		if (!r)
 			more = eval_line(s, &from, &to);
 	}
@@ -355,14 +359,44 @@ eval_folder(const char *path, char ***file, struct err *e)
 	return n;
 }
 
-/* One line of a file named like its picture.  Fractions: all five numbers in 0..1. */
+struct folder {
+	int look, relative;		/* look: only to find out whether they are fractions */
+	long like, unlike;		/* lines all in 0..1; whose last number is no score */
+	struct err odd;			/* what to say of the first of the latter */
+	struct eval_in in;
+	eval_sink *sink;
+	void *arg;
+};
+
+/* In fractions the score comes last.  In pixels that is a height, which may be under 1, but not in
+ * all lines. */
 static int
-picture_line(struct scan *s, const char *p, const char *end, struct eval_in *in)
+judge(struct scan *s, struct folder *f, const char *p, const double *v)
 {
+	int all = 1;
+
+	for (int i = 0; i < 5; i++)
+		all &= v[i] >= 0 && v[i] <= 1;
+	f->like += all;
+	if (v[4] >= 0 && v[4] <= 1)
+		return 0;
+	if (!f->unlike++) {
+		scan_fail(s, p, "%g at the end is no score in 0..1, as most lines of the folder "
+		    "have it: class cx cy w h score, in fractions", v[4]);
+		scan_error(s, &f->odd);
+	}
+	return 0;
+}
+
+/* One line of a file named like its picture. */
+static int
+picture_line(struct scan *s, const char *p, const char *end, struct folder *f)
+{
+	struct eval_in *in = &f->in;
 	const char *w[6];
 	size_t len[6];
 	double v[5], c;
-	int n = eval_words(p, end, w, len, 6), relative = 1;
+	int n = eval_words(p, end, w, len, 6), relative = f->relative;
 	const char *q;
 
 	if (n != 6)
@@ -370,11 +404,11 @@ picture_line(struct scan *s, const char *p, const char *end, struct eval_in *in)
 		    "%d words: want class score x y w h (pixels) or class cx cy w h score "
 		    "(fractions)",
 		    n);
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 5; i++)
 		if (number(s, w[i + 1], len[i + 1], "value", v + i))
 			return -1;
-		relative &= v[i] >= 0 && v[i] <= 1;
-	}
+	if (f->look)
+		return judge(s, f, p, v);
 	in->relative = relative;
 	in->score = v[relative ? 4 : 0];
 	in->x = v[relative ? 0 : 1];
@@ -391,26 +425,47 @@ picture_line(struct scan *s, const char *p, const char *end, struct eval_in *in)
 		in->name = w[0];
 		in->name_len = len[0];
 	}
-	return 0;
+	return give(s, f->sink, f->arg, in, p);
 }
 
 static int
-picture_file(const char *path, eval_sink *sink, void *arg, struct err *e)
+picture_file(const char *path, struct folder *f, struct err *e)
 {
 	const char *base = path_base(path), *from, *to;
-	struct eval_in in;
 	struct scan s;
 	int r = 0;
 
 	if (scan_open(&s, path, e))
 		return -1;
-	memset(&in, 0, sizeof in);
-	in.image = base;
-	in.image_len = strlen(base) - 4;
+	memset(&f->in, 0, sizeof f->in);
+	f->in.image = base;
+	f->in.image_len = strlen(base) - 4;
 	while (!r && eval_line(&s, &from, &to))
-		r = picture_line(&s, from, to, &in) || give(&s, sink, arg, &in, from) ? -1 : 0;
+		r = picture_line(&s, from, to, f);
 	if (r || s.error)
 		r = scan_error(&s, e);
+	scan_close(&s);
+	return r;
+}
+
+static int
+is_comp4(const char *path, const struct eval_names *names)
+{
+	const char *base = path_base(path);
+
+	return names && !strncmp(base, "comp", 4) &&
+	    eval_names_find(names, base, strlen(base) - 4) < 0;
+}
+
+static int
+comp4_file(const char *path, const struct folder *f, struct err *e)
+{
+	struct scan s;
+	int r;
+
+	if (scan_open(&s, path, e))
+		return -1;
+	r = eval_read_text(&s, path, f->sink, f->arg, e);
 	scan_close(&s);
 	return r;
 }
@@ -419,27 +474,23 @@ int
 eval_read_folder(const char *path, const struct eval_names *names, eval_sink *sink, void *arg,
     struct err *e)
 {
+	struct folder f = { .look = 1, .sink = sink, .arg = arg };
 	char **file;
 	int n = eval_folder(path, &file, e), r = n < 0 ? -1 : 0;
 
 	if (!n)
 		r = err_set(e, "%s: a folder without .txt files", path);
-	for (int i = 0; i < n && !r; i++) {
-		const char *base = path_base(file[i]);
-		struct scan s;
-
-		if (!names || eval_names_find(names, base, strlen(base) - 4) >= 0 ||
-		    strncmp(base, "comp", 4)) {
-			r = picture_file(file[i], sink, arg, e);
-			continue;
-		}
-		if (scan_open(&s, file[i], e)) {
-			r = -1;
-			break;
-		}
-		r = eval_read_text(&s, file[i], sink, arg, e);
-		scan_close(&s);
+	for (int i = 0; i < n && !r; i++)
+		r = is_comp4(file[i], names) ? 0 : picture_file(file[i], &f, e);
+	f.look = 0;
+	f.relative = !f.unlike;
+	if (!r && f.unlike && f.like > f.unlike) {
+		*e = f.odd;
+		r = -1;
 	}
+	for (int i = 0; i < n && !r; i++)
+		r = is_comp4(file[i], names) ? comp4_file(file[i], &f, e) :
+		    picture_file(file[i], &f, e);
 	for (int i = 0; i < n; i++)
 		free(file[i]);
 	free(file);

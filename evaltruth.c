@@ -427,6 +427,19 @@ eval_truth_coco(struct eval_truth *t, struct scan *s, struct err *e)
 	return r;
 }
 
+/* Detections where the truth should be: the arguments were swapped, or one is missing. */
+static int
+is_dets(struct scan *s)
+{
+	const char *p = s->p + 1;
+
+	if (*s->p == '[')
+		p += strspn(p, " \t\r\n");
+	return (*s->p == '[' && (*p == '{' || *p == ']')) || !strncmp(s->p, "#image\t", 7) ?
+	    scan_fail(s, s->p, "detections, where -t wants the truth: a COCO json, a shard, a VOC "
+	    "folder, a list or folder of labelled pictures") : 0;
+}
+
 int
 eval_truth_read(struct eval_truth *t, const char *path, const char *names, struct err *e)
 {
@@ -446,8 +459,8 @@ eval_truth_read(struct eval_truth *t, const char *path, const char *names, struc
 				eval_truth_close(t);
 			return r;
 		}
-		r = scan_no_text(&s, 0) ? scan_error(&s, e) : strcmp(path, "-") ? 0 : err_set(e,
-		    "truth on standard input: want a COCO json, {\"images\": ...}");
+		r = scan_no_text(&s, 0) || is_dets(&s) ? scan_error(&s, e) : strcmp(path, "-") ?
+		    0 : err_set(e, "truth on standard input: want a COCO json, {\"images\": ...}");
 		scan_close(&s);
 		if (r)
 			return -1;

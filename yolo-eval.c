@@ -127,7 +127,7 @@ parse(struct cmd *c, int argc, char **argv)
 				bad_usage("-M: want up to 6 ascending whole numbers: 1,10,100");
 			for (int i = 0; i < o->nmaxdet; i++)
 				if ((o->maxdet[i] = (int)v[i]) != v[i])
-					bad_usage("-M: want whole numbers");
+					bad_usage("-M: want whole numbers: 1,10,100");
 			break;
 		case 'm':
 			if (eval_rules(o, optarg))
@@ -219,7 +219,8 @@ struct result {
 static int
 one_stdin(const struct cmd *c, struct err *e)
 {
-	int n = !strcmp(c->truth, "-") + (c->base && !strcmp(c->base, "-"));
+	int n = !strcmp(c->truth, "-") + (c->base && !strcmp(c->base, "-")) +
+	    (c->names && !strcmp(c->names, "-"));
 
 	for (int i = 0; i < c->nin; i++)
 		n += !strcmp(c->in[i], "-");

@@ -149,11 +149,15 @@ fails('an empty folder', qr/empty: a folder without \.txt files/, '-t', $odd, "$
 fails('an empty folder as truth', qr/empty/, '-t', "$tmp/empty", "$tmp/odd.tsv");
 fails('an empty file as truth', qr/./, '-t', spew('zero', ''), "$tmp/odd.tsv");
 is((run('-q', '-t', "$tmp/odd.tsv", "$tmp/odd.tsv"))[1], 1, 'detections as truth');
+for my $as ("#image\tclass\tname\tscore\tx\ty\tw\th\n", "[\n{\"image_id\":1}]\n", '[]') {
+	fails('detections that can be told from a truth', qr/as\.x:1: detections, where -t wants/,
+	    '-t', spew('as.x', $as), $odd);
+}
 fails('stdin twice', qr/standard input is wanted 2 times/, '-t', $odd, '-D', '-', '-',
     "<$tmp/odd.tsv");
 near(got('-t', '-', "$tmp/odd.tsv", "<$odd"), 'coco AP', 1, 'truth on stdin');
 fails('a truth on stdin of another kind', qr/truth on standard input: want a COCO json/, '-t',
-    '-', "$tmp/odd.tsv", "<$tmp/odd.tsv");
+    '-', "$tmp/odd.tsv", '<' . spew('list', "a.jpg\n"));
 
 # numbers that are none, or mean nothing
 my @d = ('"image_id":1,"category_id":1,"bbox":[0,0,9,9]', '"score":0.5');

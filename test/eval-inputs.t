@@ -79,6 +79,9 @@ my @tsv = map { join("\t", "/data/$img[$_->{i}]{file_name}", $_->{c}, $class[$_-
     @{ $_->{b} }) . "\n" } @det;
 same('TSV', spew('dt.tsv', $head, @tsv));
 same('TSV without a header, CR LF', spew('crlf.tsv', map { s/\n/\r\n/r } @tsv));
+same('TSVs one after the other, each with its header', spew('cat.tsv', $head, @tsv[0 .. 9], $head,
+    $head, "#score\tname\tx\ty\tw\th\timage\n", map { my @f = split /[\t\n]/; join("\t",
+    @f[3, 2, 4 .. 7, 0]) . "\n" } @tsv[10 .. $#tsv]));
 same('TSV on stdin', '-', "<$tmp/dt.tsv");
 same('no operand: stdin', "<$tmp/dt.tsv");
 same('columns in another order', spew('cols.tsv', "#score\tname\tx\ty\tw\th\timage\n",
@@ -117,6 +120,33 @@ for my $i (0 .. 11) {
 }
 same('a folder of txt files', "$tmp/txt");
 same('the same as fractions', "$tmp/yolo");
+# What sticks out of its picture is no fraction of it, and stays a detection in fractions.
+{
+	my @out = map { my %d = %$_; $d{b} = [@{ $d{b} }]; \%d } @det;
+	$out[$_]{b} = [-200, -100, 1400, 300 + $_] for 1, 3, 5, @out - 1;
+	mkdir "$tmp/$_" for 'out', 'pixels', 'mixed';
+	for my $i (0 .. 11) {
+		my $n = sprintf '%06d.txt', $img[$i]{id};
+		my @d = grep { $_->{i} == $i } @out;
+		spew("out/$n", map { my @b = @{ $_->{b} };
+		    sprintf("%d %.17g %.17g %.17g %.17g %s\n", $_->{c}, ($b[0] + $b[2] / 2) / 512,
+		    ($b[1] + $b[3] / 2) / 256, $b[2] / 512, $b[3] / 256, $_->{s}) } @d);
+		spew("pixels/$n", map { "$_->{c} $_->{s} @{ $_->{b} }\n" } @d);
+		spew("mixed/$n", slurp("$tmp/yolo/$n"), $i == 3 ? "0 .5 10 20 30 40\n" : ());
+	}
+	my ($all) = run('-q', '-C', '-t', $gt, spew('out.json', $js->encode([map { coco } @out])));
+	is((run('-q', '-C', '-t', $gt, "$tmp/out"))[0], $all, 'fractions of boxes that stick out');
+	is((run('-q', '-C', '-t', $gt, "$tmp/pixels"))[0], $all, 'the same in pixels');
+	isnt($all, $want, 'which are other boxes');
+	spew('pixels/000005.txt', "0 .5 0 0 .5 .5\n");	# alone it would be a fraction
+	spew('pixel.json', $js->encode([map { coco } { i => 0, c => 0, s => .5,
+	    b => [0, 0, .5, .5] }, grep { $_->{i} } @out]));
+	is((run('-q', '-C', '-t', $gt, "$tmp/pixels"))[0],
+	    (run('-q', '-C', '-t', $gt, "$tmp/pixel.json"))[0], 'half a pixel among pixels');
+	my ($none, $bad, $err) = run('-q', '-t', $gt, "$tmp/mixed");
+	is("$none$bad", 1, 'pixels among fractions: exit 1');
+	like($err, qr/mixed\/000020\.txt:\d+: 40 at the end is no score/, 'and named');
+}
 my @frames;
 for my $i (0 .. 11) {
 	push @frames, { frame_id => $i + 1, filename => "/x/$img[$i]{file_name}",
