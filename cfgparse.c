@@ -409,12 +409,11 @@ struct cfg *
 cfg_read(const char *path, struct err *e)
 {
 	size_t len;
-	char *text = file_read(path, 1 << 22, &len, e);
+	char *found = path_stock(path), *text = file_read(found, 1 << 22, &len, e);
 	struct cfg *c;
 
-	if (!text)
-		return NULL;
-	c = cfg_parse(strcmp(path, "-") ? path : "stdin", text, len, e);
+	c = text ? cfg_parse(strcmp(path, "-") ? found : "stdin", text, len, e) : NULL;
+	free(found);
 	free(text);
 	return c;
 }

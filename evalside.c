@@ -27,15 +27,6 @@ list_add(char *list, size_t cap, const char *name)
 		snprintf(list + n, cap - n, "%s%.60s", n ? ", " : "", name);
 }
 
-/* Control characters of names from files would break the line. */
-static void
-make_plain(char *s)
-{
-	for (; *s; s++)
-		if ((unsigned char)*s < ' ' || *s == 127)
-			*s = '?';
-}
-
 static int
 tell_pictures(struct eval_run *r, struct err *e)
 {
@@ -50,7 +41,6 @@ tell_pictures(struct eval_run *r, struct err *e)
 			first[s->unknown.value[i]] = s->unknown.key[i];
 	for (int k = 0; k < 5 && first[k]; k++)
 		list_add(list, sizeof list, first[k]);
-	make_plain(list);
 	if (s->several)
 		snprintf(several, sizeof several, " (%zu have names of more than one picture)",
 		    s->several);
@@ -77,7 +67,6 @@ tell_classes(struct eval_run *r, struct err *e)
 			snprintf(num, sizeof num, "%lld", (long long)s->side[i].cls);
 			list_add(list, sizeof list, s->side[i].name ? s->side[i].name : num);
 		}
-	make_plain(list);
 	err_set(e, "%zu detections of %d classes that are not in the truth: %s%s", s->bad_classes,
 	    n, list, n > 5 ? ", ..." : "");
 	if (r->unknown < 0)
@@ -127,8 +116,6 @@ tell_absent(const struct eval_run *r)
 				list_add(ld, sizeof ld, eval_class_name(r->truth, c, id));
 		}
 	}
-	make_plain(lt);
-	make_plain(ld);
 	if (nt && !quiet)
 		warn("%ld classes of the truth were never detected: %s%s", nt, lt,
 		    nt > 5 ? ", ..." : "");
@@ -149,7 +136,6 @@ tell_twice(struct eval_run *r, struct err *e)
 	if (!s->dup_images)
 		return 0;
 	snprintf(name, sizeof name, "%.60s", p->name ? p->name : eval_pic_id(p, id));
-	make_plain(name);
 	err_set(e,
 	    "%zu pictures have the same detections twice, first %s (a distributed run that pads?)",
 	    s->dup_images, name);

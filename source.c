@@ -24,7 +24,7 @@ struct list {
 	char *label, *dir;		/* how messages call it; where its relative names may lie */
 	char *buf;
 	size_t pos, len, cap;
-	int eof;
+	int eof, begun;			/* begun: its first bytes have been looked at */
 };
 struct source {
 	char *const *arg;
@@ -295,6 +295,22 @@ look_up(struct where *w, char *line, const char *dir)
 	w->path = xstrdup(line);
 }
 
+/* A picture or a shard where a list of names is read: 1 and why. */
+static int
+no_list(struct list *l, struct where *w)
+{
+	const unsigned char *b = (const unsigned char *)l->buf + l->pos;
+	size_t n = l->len - l->pos;
+
+	if (text(b, n < 512 ? n : 512) || (image_format(b, n) == IMG_UNKNOWN &&
+	    (n < 4 || memcmp(b, "\x89YSH", 4))))
+		return 0;
+	l->eof = 1;
+	l->pos = l->len;
+	return refuse(w, l->label, "the bytes of a picture or a shard: want a list of names; a "
+	    "file is an operand");
+}
+
 /* 1: a line's picture.  0: told to stop.  -1: the list is at its end. */
 static int
 next_line(struct source *s, struct where *w)
@@ -321,6 +337,8 @@ next_line(struct source *s, struct where *w)
 		}
 		if (l->pos == l->len)
 			return -1;
+		if (!l->begun++ && no_list(l, w))
+			return 1;
 		line = l->buf + l->pos;
 		n = nl ? (size_t)(nl - line) : l->len - l->pos;
 		l->pos += n + (nl != NULL);
@@ -330,7 +348,8 @@ next_line(struct source *s, struct where *w)
 			continue;
 		line = xasprintf("%.*s", (int)n, line);
 		if (strlen(line) < n)
-			refuse(w, line, "a NUL byte in a list of names");
+			refuse(w, line, "a NUL byte in a list of names: want each on "
+			    "a line");
 		else
 			look_up(w, line, l->dir);
 		free(line);

@@ -126,8 +126,8 @@ whole(const struct train_cmd *c, int letter, long lo, long hi, long otherwise, l
 static int
 same_cfg(struct train_cmd *c, struct err *e)
 {
-	char *path = path_stock(c->arg['c']), *text;
-	struct cfg *given = cfg_read(path, e);
+	struct cfg *given = cfg_read(c->arg['c'], e);
+	char *text;
 	int bad = !given, w = 0, h = 0;
 
 	if (given) {
@@ -140,7 +140,6 @@ same_cfg(struct train_cmd *c, struct err *e)
 		free(text);
 	}
 	cfg_close(given);
-	free(path);
 	return bad ? -1 : 0;
 }
 
@@ -148,12 +147,11 @@ same_cfg(struct train_cmd *c, struct err *e)
 static int
 open_cfg(struct train_cmd *c, struct err *e)
 {
-	char *path = path_stock(c->arg['c'] ? c->arg['c'] : "cfg/demo.cfg"), *text;
 	struct cfg *raw = c->resume ? cfg_parse("run.cfg", c->from.cfg, strlen(c->from.cfg), e) :
-	    cfg_read(path, e);
+	    cfg_read(c->arg['c'] ? c->arg['c'] : "cfg/demo.cfg", e);
+	char *text;
 	int w = 0, h = 0, r;
 
-	free(path);
 	if (!raw)
 		return -1;
 	r = recipe_make(&c->recipe, raw, c->resume ? c->from.loss : c->arg['L'], c->arg['A'],

@@ -44,6 +44,9 @@ message(const char *fmt, va_list ap)
 	char line[2048];
 
 	vsnprintf(line, sizeof line, fmt, ap);
+	for (char *p = line; *p; p++)	/* names may hold anything: a terminal must not obey it */
+		if ((unsigned char)*p < ' ' || *p == 127)
+			*p = *p == '\n' || *p == '\r' || *p == '\t' ? ' ' : '?';
 	progress_end();
 	fprintf(stderr, "%s: %s\n", prog, line);	/* one write: lines of ranks do not mix */
 }

@@ -370,18 +370,9 @@ close_job(struct job *j)
 /* ---- the loop ------------------------------------------------------------------------------ */
 
 static void
-say(const char *name, const char *what)
-{
-	struct err line;
-
-	err_set(&line, "%s: %s", name, what); /* a name may hold newlines; a message is one line */
-	warn("%s", line.msg);
-}
-
-static void
 failed(struct job *j, const char *name, const char *why)
 {
-	say(name, why);
+	warn("%s: %s", name, why);
 	j->failed++;
 }
 
@@ -402,7 +393,7 @@ batch(struct job *j, struct pictures *p, struct detections *found, struct err *e
 			continue;
 		}
 		if (pic->note)
-			say(pic->name, pic->note);
+			warn("%s: %s", pic->name, pic->note);
 		j->found += found[i].n;
 		j->turned += pic->orientation > 1;
 		if ((r = detwrite_add(j->out, pic, &found[i], &why)) < 0) {

@@ -39,7 +39,8 @@ void program(const char *name);	/* sets it; at exit, stdout that cannot be writt
 extern int quiet;		/* -q: no progress lines */
 
 int err_set(struct err *, const char *fmt, ...) PRINTF(2, 3);	/* always returns -1 */
-void warn(const char *fmt, ...) PRINTF(1, 2);		/* "prog: ...\n" on stderr */
+/* "prog: ...\n" on stderr, one line; control characters become blanks and question marks. */
+void warn(const char *fmt, ...) PRINTF(1, 2);
 void die(int status, const char *fmt, ...) PRINTF(2, 3) NORETURN;
 void progress(const char *fmt, ...) PRINTF(1, 2);	/* a line rewritten, on a terminal only */
 void progress_end(void);				/* clear it before other output */
@@ -200,7 +201,8 @@ struct cfg {
 	char **note;			/* keys known but without effect here: "file:line: ..." */
 	int *note_more, nnote;		/* further lines with the same remark */
 };
-struct cfg *cfg_read(const char *path, struct err *);	/* "-": stdin */
+/* "-": stdin; a name that does not exist is looked for as path_stock does. */
+struct cfg *cfg_read(const char *path, struct err *);
 struct cfg *cfg_parse(const char *name, const char *text, size_t len, struct err *);
 void cfg_close(struct cfg *);
 /* For messages: the layers' lines from a cfg of the same layers, which this one was made of. */

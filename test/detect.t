@@ -231,6 +231,15 @@ is((detect({ stdin => "$a\n$wide\n" }, @m, '-'))[1], $want, 'list on stdin');
 is((detect({ stdin => "$a\n$wide\n" }, @m))[1], $want, 'no operand: stdin');
 is((detect({ stdin => "\n$a\r\n\n$wide" }, @m))[1], $want, 'blank lines, CR, no last newline');
 is((detect({ stdin => '' }, @m))[0], 0, 'an empty list on stdin is no failure');
+for my $bytes (slurp("$dir/drawn/a.png"), "\xff\xd8\xff\xe0\0\x10JFIF\n\n\n",
+    "\x89YSH\r\n\x1a\n" . "\1\n" x 99) {
+	($rc, $out, $err) = detect({ stdin => $bytes }, @m);
+	is(($err =~ tr/\n//) . " $rc", '1 1', 'the bytes of a picture or shard on stdin: one line');
+	like($err, qr/stdin: .*want a list of names/, 'that says what is wanted');
+}
+like((detect({ stdin => "BM.ppm\n" }, @m))[2], qr/: BM\.ppm: No such/, 'a name may look like one');
+like((detect({ stdin => "\33[31mred\a\n" }, @m))[2], qr/\?\[31mred\?: No such/,
+    'what a terminal would obey is not printed');
 my $list = spew("$dir/p/list.txt", "a.ppm\nwide.ppm\n");
 @r = rows((detect(@m, $list))[1]);
 is(join(' ', map { $_->[0] } @r), 'a.ppm a.ppm wide.ppm', "names from the list's folder, as given");
