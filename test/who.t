@@ -7,13 +7,8 @@ use strict;
 use warnings;
 
 my @table = (			# module, its files, the modules it may call
-<<<<<<< HEAD
 	['util', 'util opt', ''],
 	['cfg', 'cfglex cfgkeys cfgparse cfgsame cfgshape', ''],
-=======
-	['util', 'util opt', ''],
-	['cfg', 'cfglex cfgkeys cfgparse cfgshape', ''],
->>>>>>> 7befefb (One walk over a folder; a cfg is found like a recipe by every program; messages hold no terminal codes; a picture on stdin is one line)
 	['image', 'image imagehead jpeg stb resize draw', ''],
 	['box', 'box suppress', ''],
 	['safetensors', 'safetensors', ''],
