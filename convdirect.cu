@@ -1,115 +1,185 @@
 /* convdirect.cu -- depthwise convolution: one channel per group, without columns or GEMM.
  *
- * Filter f (of k) reads channel f / m, m = k / c.  All loops run over channels with unit stride.
- * wgrad sums strips of output rows, then adds the strips in order; what is outside is read there at
- * a place that exists and then dropped: tests made with & rather than && leave the compiler one
- * straight loop over channels. */
+ * forward and dgrad are one thing: pixel q of what is written takes, by tap t, pixel
+ * (q * mul + base + t * step) / div of what is read, where there is one.
+ *
+ * Where the picture is large the channels are few.  At stride 1 what a tap reads lies as densely as
+ * what it adds to, so the loops run along whole rows: w pixels of k channels are w * k numbers with
+ * unit stride, the weights of a tap laid out repeatedly ("wide"), since number p of a row takes
+ * weight p % k.  wgrad sums strips of rows in lanes, several to a channel, then adds the strips and
+ * lanes in order. */
+#include <limits.h>
+
 #include "yolo.h"
 #include "dev.h"
 #include "fn.h"
 
-enum { STRIP = 256 };		/* output pixels whose share of dW is one partial sum */
+enum { STRIP = 256 };	/* output pixels, about, whose share of dW is one partial sum */
+enum { MANY = 64 };	/* channels that keep vectors busy by themselves */
 
-/* y[o][f] = sum over taps of x[pixel][f / m] * w[tap][f] */
-KERNEL
-dw_forward_k(struct conv_shape s, int m, const void *x, const float *w, void *y)
+struct axis { int to, from, mul, div, base; };	/* sizes written and read */
+struct sweep { int n, k, size, step; struct axis y, x; };	/* step: -dilation for dgrad */
+
+/* The pixel, along an axis, that pixel at reads by a tap at this step; -1: none. */
+DEVICE int
+source(struct axis a, int at, int step)
 {
-	BY_USUAL(M, m, 1, PIECES (o, s.n * s.oh * s.ow, f, s.k, len) {
-		int b = o / (s.oh * s.ow), top = o / s.ow % s.oh * s.stride_y - s.pad;
-		int left = o % s.ow * s.stride_x - s.pad;
+	int y = at * a.mul + a.base + step;
+
+	return y < 0 || y % a.div || y / a.div >= a.from ? -1 : y / a.div;
+}
+
+KERNEL
+dw_widen_k(const float *w, int taps, int k, float *wide)
+{
+	EACH2 (t, taps, j, k + PIECE)
+		wide[t * (k + PIECE) + j] = w[t * k + j % k];
+}
+
+/* Along rows; mul and div are 1.  y[row][p] (+)= sum over taps of x[p's source] * w[tap][p % k] */
+KERNEL
+dw_rows_k(struct sweep g, const void *x, const float *wide, int add, void *y)
+{
+	PIECES (r, g.n * g.y.to, i, g.x.to * g.k, len) {
+		int b = r / g.y.to, at = r - b * g.y.to, to = r * g.x.to * g.k + i;
+		const float *w = wide + i % g.k;
 		float sum[PIECE];
 
+		WITHIN (j, len)
+			sum[j] = add ? load(y, to + j) : 0;
+		for (int t = 0, ty = 0, tx = 0; t < g.size * g.size; t++, w += g.k + PIECE) {
+			int sy = source(g.y, at, ty * g.step), off = g.x.base + tx * g.step;
+			int lo = -off * g.k - i, hi = (g.x.from - off) * g.k - i;
+			int from = ((b * g.y.from + sy) * g.x.from + off) * g.k + i;
+
+			tx = tx + 1 < g.size ? tx + 1 : (ty++, 0);
+			lo = lo > 0 ? lo : 0;
+			hi = sy < 0 ? 0 : hi < len ? hi : len;
+			WITHIN (j, hi - lo)
+				sum[lo + j] += load(x, from + lo + j) * w[lo + j];
+		}
+		WITHIN (j, len)
+			store(y, to + j, sum[j]);
+	}
+}
+
+/* Pixel by pixel: any stride, and what is better with many channels. */
+KERNEL
+dw_pixels_k(struct sweep g, const void *x, const float *w, int add, void *y)
+{
+	PIECES (o, g.n * g.y.to * g.x.to, f, g.k, len) {
+		int r = o / g.x.to, b = r / g.y.to, t = 0;
+		float sum[PIECE];
+
+		WITHIN (j, len)
+			sum[j] = add ? load(y, o * g.k + f + j) : 0;
+		for (int ty = 0; ty < g.size; ty++) {
+			int sy = source(g.y, r - b * g.y.to, ty * g.step);
+
+			for (int tx = 0; tx < g.size; tx++, t++) {
+				int sx = sy < 0 ? -1 : source(g.x, o - r * g.x.to, tx * g.step);
+				int from = ((b * g.y.from + sy) * g.x.from + sx) * g.k + f;
+
+				if (sx < 0)
+					continue;
+				WITHIN (j, len)
+					sum[j] += load(x, from + j) * w[t * g.k + f + j];
+			}
+		}
+		WITHIN (j, len)
+			store(y, o * g.k + f + j, sum[j]);
+	}
+}
+
+/* part[strip][tap][lane]: lanes is a multiple of k where the source lies densely, else k. */
+KERNEL
+dw_wgrad_k(struct sweep g, int rows, int strips, int lanes, const void *x, const void *dy,
+    float *part)
+{
+	int taps = g.size * g.size;
+
+	PIECES (q, strips * taps, i, lanes, len) {
+		int t = q % taps, r = q / taps * rows, end = r + rows, at = r % g.y.to;
+		int b = r / g.y.to, skip = (g.x.mul - 1) * lanes;
+		int off = g.x.base + t % g.size * g.step;
+		int first = off < 0 ? (g.x.mul - 1 - off) / g.x.mul : 0;
+		int last = g.x.from - 1 < off ? -1 : (g.x.from - 1 - off) / g.x.mul;
+		float sum[PIECE];
+
+		last = last < g.x.to ? last : g.x.to - 1;
+		end = end < g.n * g.y.to ? end : g.n * g.y.to;
 		WITHIN (j, len)
 			sum[j] = 0;
-		for (int t = 0; t < s.size * s.size; t++) {
-			int iy = top + t / s.size * s.dilation, ix = left + t % s.size * s.dilation;
-			int from = ((b * s.h + iy) * s.w + ix) * s.c;
+		for (; r < end; r++) {
+			int sy = source(g.y, at, t / g.size * g.step), p = sy < 0 ? INT_MAX : i;
+			int from = ((b * g.y.from + sy) * g.x.from + off) * g.k + i;
+			int to = r * g.x.to * g.k;
 
-			if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w)
-				continue;
-			WITHIN (j, len)
-				sum[j] += load(x, from + (f + j) / M) * w[t * s.k + f + j];
+			at = at + 1 < g.y.to ? at + 1 : (b++, 0);
+			for (; p < (last + 1) * g.k; p += lanes, from += lanes + skip) {
+				int lo = first * g.k - p, hi = (last + 1) * g.k - p;
+
+				lo = lo > 0 ? lo : 0;
+				hi = hi < len ? hi : len;
+				WITHIN (j, hi - lo)
+					sum[lo + j] += load(x, from + lo + j) *
+					    load(dy, to + p + lo + j);
+			}
 		}
 		WITHIN (j, len)
-			store(y, o * s.k + f + j, sum[j]);
-	});
-}
-
-DEVICE float
-dot(const void *a, int from, const float *b, int n)
-{
-	float v = 0;
-
-	for (int i = 0; i < n; i++)
-		v += load(a, from + i) * b[i];
-	return v;
+			part[q * lanes + i + j] = sum[j];
+	}
 }
 
 KERNEL
-dw_dgrad_k(struct conv_shape s, int m, const void *dy, const float *w, int add, void *dx)
+dw_add_k(const float *part, int strips, int taps, int k, int lanes, float *dw)
 {
-	BY_USUAL(M, m, 1, PIECES (i, s.n * s.h * s.w, c, s.c, len) {
-		int b = i / (s.h * s.w), bottom = i / s.w % s.h + s.pad, right = i % s.w + s.pad;
-		float sum[PIECE];
-
-		WITHIN (j, len)
-			sum[j] = add ? load(dx, i * s.c + c + j) : 0;
-		for (int t = 0; t < s.size * s.size; t++) {
-			int ty = bottom - t / s.size * s.dilation;
-			int tx = right - t % s.size * s.dilation;
-			int oy = ty / s.stride_y, ox = tx / s.stride_x;
-			int from = ((b * s.oh + oy) * s.ow + ox) * s.k;
-
-			if (ty < 0 || tx < 0 || ty % s.stride_y || tx % s.stride_x || oy >= s.oh ||
-			    ox >= s.ow)
-				continue;
-			WITHIN (j, len)
-				sum[j] += M == 1 ? load(dy, from + c + j) * w[t * s.k + c + j] :
-				    dot(dy, from + (c + j) * M, w + t * s.k + (c + j) * M, M);
-		}
-		WITHIN (j, len)
-			store(dx, i * s.c + c + j, sum[j]);
-	});
-}
-
-/* part[strip][tap][f] */
-KERNEL
-dw_wgrad_k(struct conv_shape s, int m, int strips, const void *x, const void *dy, float *part)
-{
-	int pixels = s.n * s.oh * s.ow, taps = s.size * s.size;
-
-	BY_USUAL(M, m, 1, FOLD (q, strips * taps, o, q / taps * STRIP, q / taps * STRIP + STRIP,
-	    f, s.k) {
-		int t = q % taps, b = o / (s.oh * s.ow);
-		int iy = o / s.ow % s.oh * s.stride_y - s.pad + t / s.size * s.dilation;
-		int ix = o % s.ow * s.stride_x - s.pad + t % s.size * s.dilation;
-		int in = (o < pixels) & (iy >= 0) & (iy < s.h) & (ix >= 0) & (ix < s.w);
-		int from = in ? ((b * s.h + iy) * s.w + ix) * s.c : 0;
-		float v = load(x, from + f / M) * load(dy, (in ? o : 0) * s.k + f);
-
-		v = in ? v : 0;
-		part[q * s.k + f] = o % STRIP ? part[q * s.k + f] + v : v;
-	});
-}
-
-KERNEL
-dw_add_k(const float *part, int strips, int n, float *dw)
-{
-	ROWS (i, n) {
+	ROWS (i, taps * k) {
 		double sum = 0;
 
-		LANES (p, strips)
-			sum += part[p * n + i];
+		LANES (p, strips * (lanes / k))
+			sum += part[(p / (lanes / k) * taps + i / k) * lanes +
+			    p % (lanes / k) * k + i % k];
 		sum = row_sum(sum);
 		LEAD
 			dw[i] = (float)(dw[i] + sum);
 	}
 }
 
+static struct sweep
+forward_sweep(const struct conv_shape *s)
+{
+	struct sweep g = { s->n, s->k, s->size, s->dilation,
+		{ s->oh, s->h, s->stride_y, 1, -s->pad }, { s->ow, s->w, s->stride_x, 1, -s->pad } };
+
+	return g;
+}
+
+static struct sweep
+dgrad_sweep(const struct conv_shape *s)
+{
+	struct sweep g = { s->n, s->k, s->size, -s->dilation,
+		{ s->h, s->oh, 1, s->stride_y, s->pad }, { s->w, s->ow, 1, s->stride_x, s->pad } };
+
+	return g;
+}
+
+static int
+rows_of(const struct conv_shape *s)	/* of a strip */
+{
+	return (STRIP + s->ow - 1) / s->ow;
+}
+
 static int
 strips(const struct conv_shape *s)
 {
-	return (s->n * s->oh * s->ow + STRIP - 1) / STRIP;
+	return (s->n * s->oh + rows_of(s) - 1) / rows_of(s);
+}
+
+static int
+lanes(const struct conv_shape *s)
+{
+	return s->stride_x == 1 && s->k < MANY && PIECE > 1 ? MANY / s->k * s->k : s->k;
 }
 
 static int
@@ -117,38 +187,52 @@ fits(const struct dev *d, const struct conv_shape *s, enum conv_way way)
 {
 	(void)d;
 	(void)way;
-	return s->groups > 1 && s->groups == s->c;
+	return s->groups > 1 && s->groups == s->c && s->k == s->c;
 }
 
 static size_t
 workspace(struct dev *d, const struct conv_shape *s, int train)
 {
-	return !train || !fits(d, s, CONV_WGRAD) ? 0 :
-	    (size_t)strips(s) * (size_t)(s->size * s->size) * (size_t)s->k * sizeof(float);
+	size_t taps = (size_t)(s->size * s->size), wide = taps * (size_t)(s->k + PIECE);
+	size_t part = (size_t)strips(s) * taps * (size_t)lanes(s);
+
+	return !fits(d, s, CONV_WGRAD) ? 0 : (train && part > wide ? part : wide) * sizeof(float);
+}
+
+static void
+sweep(struct dev *d, struct sweep g, const void *x, const float *w, void *y, int add, float *wide)
+{
+	int taps = g.size * g.size;
+
+	if (g.x.mul > 1 || g.x.div > 1 || g.k >= MANY) {
+		RUN(d, dw_pixels_k, g.n * g.y.to * g.x.to * g.k, g, x, w, add, y);
+	} else {
+		RUN(d, dw_widen_k, taps * (g.k + PIECE), w, taps, g.k, wide);
+		RUN(d, dw_rows_k, g.n * g.y.to * g.x.to * g.k, g, x, (const float *)wide, add, y);
+	}
 }
 
 static void
 forward(struct dev *d, const struct conv_shape *s, const void *x, const float *w, void *y, void *ws)
 {
-	(void)ws;
-	RUN(d, dw_forward_k, s->n * s->oh * s->ow * s->k, *s, s->k / s->c, x, w, y);
+	sweep(d, forward_sweep(s), x, w, y, 0, (float *)ws);
 }
 
 static void
 dgrad(struct dev *d, const struct conv_shape *s, const void *dy, const float *w, void *dx, int add,
     void *ws)
 {
-	(void)ws;
-	RUN(d, dw_dgrad_k, s->n * s->h * s->w * s->c, *s, s->k / s->c, dy, w, add, dx);
+	sweep(d, dgrad_sweep(s), dy, w, dx, add, (float *)ws);
 }
 
 static void
 wgrad(struct dev *d, const struct conv_shape *s, const void *x, const void *dy, float *dw, void *ws)
 {
-	int n = s->size * s->size * s->k;
+	int taps = s->size * s->size, n = strips(s), width = lanes(s);
 
-	RUN(d, dw_wgrad_k, strips(s) * n, *s, s->k / s->c, strips(s), x, dy, (float *)ws);
-	RUNROWS(d, dw_add_k, n, (const float *)ws, strips(s), n, dw);
+	RUN(d, dw_wgrad_k, n * taps * width, forward_sweep(s), rows_of(s), n, width, x, dy,
+	    (float *)ws);
+	RUNROWS(d, dw_add_k, taps * s->k, (const float *)ws, n, taps, s->k, width, dw);
 }
 
 const struct conv_kind BACKEND(direct) = { fits, { workspace, forward, dgrad, wgrad } };

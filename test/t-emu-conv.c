@@ -20,6 +20,14 @@ static const struct conv_case cases[] = { /* n h w c, oh ow to fill in, k size s
 	{ "stem", { 1, 10, 12, 3, 0, 0, 8, 3, 1, 1, 1, 1, 1 } },
 	{ "depthwise 3x3", { 2, 7, 8, 6, 0, 0, 6, 3, 1, 1, 1, 1, 6 } },
 	{ "depthwise 5x5 stride 2", { 2, 9, 8, 6, 0, 0, 6, 5, 2, 2, 2, 1, 6 } },
+	{ "depthwise stride 1 2", { 1, 7, 9, 5, 0, 0, 5, 3, 1, 2, 1, 1, 5 } },
+	{ "depthwise stride 3 dilation 2", { 1, 12, 13, 4, 0, 0, 4, 3, 3, 3, 2, 2, 4 } },
+	{ "depthwise on one pixel", { 2, 1, 1, 3, 0, 0, 3, 5, 2, 2, 2, 1, 3 } },
+	{ "depthwise no padding", { 1, 5, 6, 3, 0, 0, 3, 3, 2, 2, 0, 1, 3 } },
+	{ "depthwise of 300", { 1, 4, 5, 300, 0, 0, 300, 3, 1, 1, 1, 1, 300 } },
+	{ "depthwise of 300 stride 2", { 1, 4, 5, 300, 0, 0, 300, 3, 2, 2, 1, 1, 300 } },
+	{ "depthwise, long rows", { 1, 3, 90, 3, 0, 0, 3, 3, 1, 1, 1, 1, 3 } },
+	{ "depthwise, long rows stride 2", { 1, 3, 91, 7, 0, 0, 7, 3, 2, 2, 1, 1, 7 } },
 	{ "depthwise times 2", { 2, 20, 18, 4, 0, 0, 8, 3, 1, 1, 1, 1, 4 } },
 };
 
