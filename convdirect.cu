@@ -150,7 +150,8 @@ static struct sweep
 forward_sweep(const struct conv_shape *s)
 {
 	struct sweep g = { s->n, s->k, s->size, s->dilation,
-		{ s->oh, s->h, s->stride_y, 1, -s->pad }, { s->ow, s->w, s->stride_x, 1, -s->pad } };
+		{ s->oh, s->h, s->stride_y, 1, -s->pad },
+		{ s->ow, s->w, s->stride_x, 1, -s->pad } };
 
 	return g;
 }
