@@ -240,8 +240,12 @@ check_side(const struct cfg *c, int y, int line, struct err *e)
 static int
 shape_all(struct cfg *c, int own, struct err *e)
 {
-	int head;
+	int head, heads = 0;
 
+	for (int i = 0; i < c->nl; i++)
+		if ((c->l[i].type == L_YOLO || c->l[i].type == L_REGION) && ++heads > MAX_HEADS)
+			return bad(c, c->l[i].line, e, "more than %d [yolo] or [region] layers",
+			    MAX_HEADS);
 	if (cfg_heads(c, &head, 1) && (check_side(c, 0, own ? c->net.w_line : 0, e) ||
 	    check_side(c, 1, own ? c->net.h_line : 0, e)))
 		return -1;

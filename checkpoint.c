@@ -2,12 +2,14 @@
  *
  * The strings are what determines the numbers and nothing else: no times, no host, no paths.  So
  * two runs that computed the same have the same file, byte for byte. */
+#include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "yolo.h"
 
-enum { NKEY = 16 };
+enum { NKEY = 24 };
 
 void
 checkpoint_free(struct checkpoint *c)
@@ -79,75 +81,119 @@ unbase64(const char *s)
 	return out;
 }
 
+static char *
+text_of(const struct st *st, const char *key, const char *coded_key)
+{
+	const char *plain = st_meta(st, key), *coded = st_meta(st, coded_key);
+
+	return plain ? xstrdup(plain) : coded ? unbase64(coded) : NULL;
+}
+
 char *
 checkpoint_cfg(const struct st *st)
 {
-	const char *plain = st_meta(st, "cfg"), *coded = st_meta(st, "cfg.base64");
+	return text_of(st, "cfg", "cfg.base64");
+}
 
-	return plain ? xstrdup(plain) : coded ? unbase64(coded) : NULL;
+struct strings { char *key[NKEY], *value[NKEY]; int n; };
+
+/* The value is freed with the rest. */
+static void
+put(struct strings *s, const char *key, char *value)
+{
+	assert(s->n < NKEY);
+	s->key[s->n] = (char *)key;
+	s->value[s->n++] = value;
+}
+
+/* What a file or the user said need not be UTF-8, which a safetensors header is. */
+static void
+put_text(struct strings *s, const char *key, const char *coded_key, const char *text)
+{
+	if (is_utf8((const unsigned char *)text))
+		put(s, key, xstrdup(text));
+	else
+		put(s, coded_key, base64(text));
 }
 
 int
 checkpoint_save(const char *path, const struct cfg *cfg, const struct params *par,
     const struct weights *w, const struct checkpoint *c, struct err *e)
 {
-	int plain = is_utf8((const unsigned char *)c->cfg), r;
-	char *text = plain ? xstrdup(c->cfg) : base64(c->cfg);
-	char *key[NKEY] = { (char *)"bad", (char *)"batch", (char *)"best", (char *)"best_step",
-		(char *)(plain ? "cfg" : "cfg.base64"), (char *)"data", (char *)"loss",
-		(char *)"options", (char *)"precision", (char *)"samples", (char *)"seed",
-		(char *)"skipped", (char *)"stale", (char *)"step", (char *)"t",
-		(char *)"threads" };
-	char *value[NKEY] = { xasprintf("%ld", c->bad), xasprintf("%d", c->batch),
-		xasprintf("%.17g", c->best),
-		xasprintf("%ld", c->best_step), text, xstrdup(c->data), xstrdup(c->loss),
-		xstrdup(c->options), xstrdup(c->precision ? c->precision : "fp32"),
-		xasprintf("%llu", (unsigned long long)c->samples),
-		xasprintf("%llu", (unsigned long long)c->seed), xasprintf("%ld", c->skipped),
-		xasprintf("%ld", c->stale), xasprintf("%ld", c->step), xasprintf("%ld", c->t),
-		xasprintf("%d", c->threads) };
+	struct strings s = { .n = 0 };
+	int r;
 
-	r = weights_save(path, cfg, par, w, key, value, NKEY, e);
-	for (int i = 0; i < NKEY; i++)
-		free(value[i]);
+	put(&s, "bad", xasprintf("%ld", c->bad));
+	put(&s, "batch", xasprintf("%d", c->batch));
+	put(&s, "best", xasprintf("%.17g", c->best));
+	put(&s, "best_step", xasprintf("%ld", c->best_step));
+	put_text(&s, "cfg", "cfg.base64", c->cfg);
+	put(&s, "data", xstrdup(c->data));
+	put(&s, "loss", xstrdup(c->loss));
+	put_text(&s, "options", "options.base64", c->options);
+	put(&s, "precision", xstrdup(c->precision ? c->precision : "fp32"));
+	put(&s, "ranks", xasprintf("%ld", c->ranks));
+	put(&s, "samples", xasprintf("%llu", (unsigned long long)c->samples));
+	put(&s, "seed", xasprintf("%llu", (unsigned long long)c->seed));
+	put(&s, "skipped", xasprintf("%ld", c->skipped));
+	put(&s, "stale", xasprintf("%ld", c->stale));
+	put(&s, "step", xasprintf("%ld", c->step));
+	put(&s, "t", xasprintf("%ld", c->t));
+	put(&s, "threads", xasprintf("%d", c->threads));
+	r = weights_save(path, cfg, par, w, s.key, s.value, s.n, e);
+	for (int i = 0; i < s.n; i++)
+		free(s.value[i]);
 	return r;
 }
 
 static int
-get(const struct st *st, const char *key, long lo, long *out)
+get(const struct st *st, const char *key, long lo, long hi, long *out)
 {
 	const char *v = st_meta(st, key);
 
-	return v ? num_int(v, lo, 0x7fffffffffffffff, out) : -1;
+	return v ? num_int(v, lo, hi, out) : -1;
+}
+
+/* Steps and the like stay far from where products with the batch overflow. */
+static int
+numbers(const struct st *st, struct checkpoint *c)
+{
+	const long many = (long)1 << 40, most = LONG_MAX;
+	long batch, threads, seed, samples;
+
+	if (get(st, "step", 0, many, &c->step) || get(st, "t", 0, many, &c->t) ||
+	    get(st, "skipped", 0, many, &c->skipped) || get(st, "bad", 0, many, &c->bad) ||
+	    get(st, "stale", 0, many, &c->stale) ||
+	    get(st, "best_step", -1, many, &c->best_step) ||
+	    get(st, "batch", 1, 1 << 22, &batch) || get(st, "threads", 1, 1 << 20, &threads) ||
+	    get(st, "seed", 0, most, &seed) || get(st, "samples", 1, most, &samples) ||
+	    !st_meta(st, "best") || num_real(st_meta(st, "best"), -1e300, 1e300, &c->best) ||
+	    (st_meta(st, "ranks") && get(st, "ranks", 1, 1 << 20, &c->ranks)))
+		return -1;
+	c->batch = (int)batch;
+	c->threads = (int)threads;
+	c->seed = (uint64_t)seed;
+	c->samples = (uint64_t)samples;
+	return 0;
 }
 
 int
 checkpoint_read(const char *path, struct checkpoint *c, struct err *e)
 {
 	struct st *st = st_open(path, e);
-	long batch = 0, threads = 0, seed = 0, samples = 0;
 
 	memset(c, 0, sizeof *c);
 	if (!st)
 		return -1;
-	if (!(c->cfg = checkpoint_cfg(st)) || get(st, "step", 0, &c->step) ||
-	    get(st, "t", 0, &c->t) ||
-	    get(st, "skipped", 0, &c->skipped) || get(st, "bad", 0, &c->bad) ||
-	    get(st, "stale", 0, &c->stale) || get(st, "best_step", -1, &c->best_step) ||
-	    get(st, "batch", 1, &batch) || get(st, "threads", 1, &threads) ||
-	    get(st, "seed", 0, &seed) || get(st, "samples", 1, &samples) || !st_meta(st, "best") ||
-	    num_real(st_meta(st, "best"), -1e300, 1e300, &c->best) || !st_meta(st, "options") ||
-	    !st_meta(st, "data") || !st_meta(st, "loss")) {
+	c->cfg = checkpoint_cfg(st);
+	c->options = text_of(st, "options", "options.base64");
+	if (!c->cfg || !c->options || !st_meta(st, "data") || !st_meta(st, "loss") ||
+	    numbers(st, c)) {
 		st_close(st);
 		checkpoint_free(c);
 		return err_set(e,
 		    "%s: no checkpoint of a training run: step, seed or options are missing", path);
 	}
-	c->batch = (int)batch;
-	c->threads = (int)threads;
-	c->seed = (uint64_t)seed;
-	c->samples = (uint64_t)samples;
-	c->options = xstrdup(st_meta(st, "options"));
 	c->data = xstrdup(st_meta(st, "data"));
 	c->loss = xstrdup(st_meta(st, "loss"));
 	if (st_meta(st, "precision"))

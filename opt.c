@@ -42,6 +42,8 @@ one_of(const char *range, const char *word)
 {
 	size_t n = strlen(word);
 
+	if (strchr(word, '|'))
+		return 0;
 	for (const char *p = range; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
 		if (!strncmp(p, word, n) && (p[n] == '|' || !p[n]))
 			return 1;
@@ -98,6 +100,8 @@ set_file(struct settings *s, const char *path, struct err *e)
 	free(found);
 	if (!text)
 		return -1;
+	if (memchr(text, 0, len))
+		r = err_set(e, "%s: not a file of settings: it holds zero bytes", path);
 	for (char *next = text, *p; !r && (p = next) && *p;) {
 		line++;
 		if ((next = strchr(p, '\n')))

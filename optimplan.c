@@ -54,6 +54,10 @@ class_of(const struct cfg *cfg, int layer, struct optim_plan *o, struct err *e)
 int
 optim_plan(const struct cfg *cfg, const struct params *par, struct optim_plan *o, struct err *e)
 {
+	o->group = NULL;
+	if (par->ntrain > INT_MAX - OPTIM_UNIT)
+		return err_set(e, "%s: %zu parameters: at most %d can be trained", cfg->path,
+		    par->ntrain, INT_MAX - OPTIM_UNIT);
 	o->nclass = 0;
 	o->units = (par->ntrain + OPTIM_UNIT - 1) / OPTIM_UNIT;
 	o->group = (unsigned char *)xcalloc(o->units, 1);

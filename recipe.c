@@ -3,6 +3,7 @@
  * Precedence: a flag or -O setting, then the cfg's own key, then the flavour's default.  Darknet's
  * losses are sums whose gradients darknet divides by the batch; the others are means, which a fixed
  * gain brings to the scale that learning rates around 0.01 expect. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,13 +156,8 @@ policy_named(const char *name)
 static int
 take_drops(struct recipe *r, const char *list, struct err *e)
 {
-	char *copy = xstrdup(list), *save = NULL;
-	int bad = 0;
-
-	for (char *p = strtok_r(copy, ",", &save); p && !bad; p = strtok_r(NULL, ",", &save))
-		bad = r->ndrop == RECIPE_DROPS || num_real(p, 0, 1, &r->drop[r->ndrop++]);
-	free(copy);
-	if (bad || !r->ndrop)
+	r->ndrop = num_list(list, RECIPE_DROPS, 0, 1, r->drop);
+	if (r->ndrop < 1)
 		return err_set(e, "-O drops=%s: want up to %d shares of the run with commas "
 		    "between, as in 0.8,0.9", list, RECIPE_DROPS);
 	return 0;
@@ -182,6 +178,15 @@ take_policy(struct recipe *r, const struct settings *s, struct err *e)
 	if (r->net.policy != LR_STEPS || r->policy != RUN_CFG)
 		return drops ? err_set(e, "-O drops is for -O policy=steps") : 0;
 	return drops || !r->net.nstep ? take_drops(r, drops ? drops : "0.8,0.9", e) : 0;
+}
+
+void
+recipe_span(struct recipe *r, const struct cfg *c, double epochs)
+{
+	r->epochs = epochs;
+	r->steps = epochs > 0 ? 0 : c->net.max_batches;
+	if (!r->steps && !(epochs > 0))
+		r->epochs = 100;
 }
 
 int
@@ -206,14 +211,15 @@ recipe_make(struct recipe *r, const struct cfg *c, const char *loss, const char 
 	r->net.power = pick(s, "power", c->net.power);
 	if (take_policy(r, s, e))
 		return -1;
-	r->epochs = epochs;
-	r->steps = epochs > 0 ? 0 : c->net.max_batches;
-	if (!r->steps && !(epochs > 0))
-		r->epochs = 100;
+	recipe_span(r, c, epochs);
 	if (r->net.subdivisions > r->batch)
 		r->net.subdivisions = r->batch;
 	make_gains(&r->train.loss, s);
 	make_optimiser(r, s);
+	if (r->train.rule != RULE_SGD && (r->train.b1 >= 1 || r->train.b2 >= 1))
+		return err_set(e, "Adam with %s 1 never moves: want a number below 1, as 0.9 and "
+		    "0.999 are", r->train.b1 >= 1 ? "beta1 (-O momentum, the cfg's B1)" :
+		    "beta2 (-O beta2, the cfg's B2)");
 	make_nominal(r, s);
 	return make_augment(r, c, aug, s, e);
 }
@@ -255,8 +261,11 @@ recipe_sizes(struct recipe *r, const struct cfg *c, const struct settings *s, st
 		random = 0;
 	if (want && !strcmp(want, "1"))
 		random = random > 0 ? random : 1;
+	if (random > 0 && (random > SIZE_FACTOR || random < 1. / SIZE_FACTOR))
+		return err_set(e, "%s:%d: random=%g: want 0, 1 or a factor up to %d", c->path,
+		    c->l[head[n - 1]].line, random, SIZE_FACTOR);
 	schedule_sizes(&r->size, &c->net, cfg_stride(c), rule, random);
-	if (!want || !want[1])
+	if (!want || !strcmp(want, "0") || !strcmp(want, "1"))
 		return 0;
 	if (size_range(want, &lo, &hi))
 		return err_set(e, "-O multiscale=%s: want 0, 1 or two sides as in 320:608 or "
@@ -267,13 +276,17 @@ recipe_sizes(struct recipe *r, const struct cfg *c, const struct settings *s, st
 	return 0;
 }
 
+/* A part of a sample is rounded; the steps follow from the samples, as the loader's batches do. */
 void
 recipe_length(struct recipe *r, long samples)
 {
 	r->samples = samples;
-	if (r->epochs > 0)
-		r->steps = (long)ceil(r->epochs * (double)samples / r->batch);
-	r->net.max_batches = (int)r->steps;
+	if (r->epochs > 0) {
+		r->total = (long)fmax(1, floor(r->epochs * (double)samples + .5));
+		r->steps = (r->total + r->batch - 1) / r->batch;
+	} else
+		r->total = r->steps * r->batch;
+	r->net.max_batches = r->steps < INT_MAX ? (int)r->steps : INT_MAX;
 	if (r->mosaic_end < 1)
 		r->aug.mosaic_last = 1 + (long)(r->mosaic_end * (double)r->steps * r->batch);
 }

@@ -3,6 +3,7 @@
  * The darknet-iou flavour reads them from the cfg's heads, so a setting is written there; ciou and
  * ultralytics-archive have them in their struct loss.  The other flavours know none of them: a
  * setting is refused, a key of the cfg is named by cfguse.c. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,21 +59,19 @@ recipe_loss(struct recipe *r, struct cfg *c, const struct settings *s, struct er
 static int
 counts_said(const char *say, int classes, const long *data, long **out, struct err *e)
 {
-	char *copy = xstrdup(say), *save = NULL;
-	int n = 0, bad = 0;
+	double *v = (double *)xcalloc((size_t)classes, sizeof *v);
+	int is_auto = !strcmp(say, "auto"), bad;
 
+	bad = !is_auto && num_list(say, classes, 0, 1e9, v) != classes;
 	*out = (long *)xcalloc((size_t)classes + 1, sizeof **out);
-	if (!strcmp(say, "auto"))
-		memcpy(*out, data, (size_t)classes * sizeof **out);
-	else
-		for (char *p = strtok_r(copy, ",", &save); p && !bad;
-		    p = strtok_r(NULL, ",", &save))
-			bad = n == classes || num_int(p, 0, 1000000000, &(*out)[n++]);
-	free(copy);
-	if (strcmp(say, "auto") && (bad || n != classes))
+	for (int i = 0; i < classes && !bad; i++) {
+		(*out)[i] = is_auto ? data[i] : (long)v[i];
+		bad = !is_auto && v[i] != floor(v[i]);
+	}
+	free(v);
+	if (bad)
 		return err_set(e, "-O class_counts=%s: want none, auto or %d whole numbers with "
-		    "commas", say,
-		    classes);
+		    "commas", say, classes);
 	return 1;
 }
 

@@ -49,6 +49,7 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 	}
 	argv[k++] = (char *)"-o";
 	argv[k++] = (char *)out;
+	argv[k++] = (char *)"--";
 	for (int i = 0; i < n; i++)
 		argv[k++] = in[i];
 	fflush(NULL);
@@ -70,23 +71,35 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 	return err_set(e, "packing %s failed", in[0]);
 }
 
+/* The link is made under another name: whoever looks finds the old one or the new one. */
+static int
+link_to(const char *real, const char *path, struct err *e)
+{
+	char *tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
+	int bad;
+
+	unlink(tmp);
+	bad = symlink(real, tmp) || rename(tmp, path);
+	if (bad) {
+		err_set(e, "%s: %s", path, strerror(errno));
+		unlink(tmp);
+	}
+	free(tmp);
+	return bad;
+}
+
 /* NAME.shard in the run's folder: packed from the inputs, or a link to a shard. */
 static struct shard *
 data(struct train_cmd *c, const char *name, char *const *in, int n, struct err *e)
 {
 	char *file = xasprintf("%s.shard", name), *path = path_join(c->dir, file), *real;
 	struct shard *s = NULL;
-	struct stat st;
 
 	while (n > 1 && shard_again(in, n - 1))
 		n--;			/* the pieces of one set are one shard */
 	if (n == 1 && is_shard(in[0]) && (real = realpath(in[0], NULL))) {
-		if (!stat(path, &st) || !lstat(path, &st))
-			unlink(path);
-		if (!symlink(real, path) || errno == EEXIST)
+		if (!link_to(real, path, e))
 			s = shard_open(path, e);
-		else
-			err_set(e, "%s: %s", path, strerror(errno));
 		free(real);
 	} else if ((n && !pack(c, in, n, path, e)) || (!n && !access(path, R_OK)))
 		s = shard_open(path, e);

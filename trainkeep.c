@@ -158,6 +158,7 @@ save(struct train_run *r, const char *name, struct err *e)
 	c->from.t = r->t->t;
 	c->from.skipped = r->t->skipped;
 	c->from.threads = c->threads;
+	c->from.ranks = c->ranks;
 	bad = checkpoint_save(path, c->cfg, &r->net->par, &r->host, &c->from, e);
 	free(path);
 	return bad;
@@ -178,17 +179,25 @@ save_best(struct train_run *r, struct err *e)
 	return bad ? -1 : save(r, "best.safetensors", e);
 }
 
+/* What was really run: the cfg, below the settings that it does not say. */
 static int
 write_cfg(struct train_run *r, struct err *e)
 {
-	char *path = path_join(r->c->dir, "run.cfg");
+	static const char as_run[] = "# as run by ";
+	char *path = path_join(r->c->dir, "run.cfg"), *command;
+	const char *text = r->c->cfg->text;
 	struct outfile o;
 	int bad = out_open(&o, path, e);
 
 	free(path);
 	if (bad)
 		return -1;
-	fwrite(r->c->cfg->text, 1, r->c->cfg->len, o.f);
+	command = train_command(r->c);
+	fprintf(o.f, "%s%s\n", as_run, command);
+	free(command);
+	while (!strncmp(text, as_run, sizeof as_run - 1) && strchr(text, '\n'))
+		text = strchr(text, '\n') + 1;	/* of the run that this cfg came from */
+	fputs(text, o.f);
 	return out_commit(&o, e);
 }
 
@@ -251,7 +260,7 @@ judge(struct train_run *r, const struct val_result *v)
 {
 	struct checkpoint *f = &r->c->from;
 	const struct recipe *p = &r->c->recipe;
-	int better = v->col[p->best] > f->best;
+	int better = f->best_step < 0 || v->col[p->best] > f->best;
 
 	if (better) {
 		f->best = v->col[p->best];
@@ -271,7 +280,7 @@ int
 run_keep(struct train_run *r, int epoch_end, struct err *e)
 {
 	struct val_result v;
-	int better = !r->val && epoch_end;	/* no validation: the last is the best */
+	int better = !r->val;		/* no validation: the last is the best */
 
 	trainer_get(r->t, &r->host);
 	r->host.seen = (uint64_t)r->step * (uint64_t)r->c->recipe.batch;

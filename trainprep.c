@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +15,6 @@
 #include "yolo.h"
 
 static const char letters[] = "ALSbenpsw";	/* saved in the checkpoint */
-static const char *const free_settings[] = { "patience", "plan", "save", "steps", "threads", NULL };
-
-static int
-is_free(const char *key)
-{
-	for (int i = 0; free_settings[i]; i++)
-		if (!strcmp(key, free_settings[i]))
-			return 1;
-	return 0;
-}
 
 /* All options that determine numbers, one a line, sorted; also those that only end or save. */
 static char *
@@ -48,6 +39,58 @@ options_text(const struct train_cmd *c)
 	return out;
 }
 
+static int
+same_value(const char *a, const char *b)
+{
+	double x, y;
+
+	return !strcmp(a, b) ||
+	    (!num_real(a, -HUGE_VAL, HUGE_VAL, &x) && !num_real(b, -HUGE_VAL, HUGE_VAL, &y) &&
+	    x == y);
+}
+
+/* The value of a line of the options text that begins so, as in "e=" or "O=lr="; free().  NULL:
+ * there is none. */
+static char *
+saved(const char *options, const char *begin)
+{
+	size_t n = strlen(begin);
+
+	for (const char *p = options; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL)
+		if (!strncmp(p, begin, n))
+			return xasprintf("%.*s", (int)strcspn(p + n, "\n"), p + n);
+	return NULL;
+}
+
+/* What was not given in the first run must not be given now, unless it says what was done. */
+static int
+nothing_new(const struct train_cmd *c, struct err *e)
+{
+	char begin[80], *was;
+	int bad = 0;
+
+	for (const char *p = letters; *p && !bad; p++) {
+		snprintf(begin, sizeof begin, "%c=", *p);
+		was = saved(c->from.options, begin);
+		if (c->arg[(int)*p] && *p != 'e' && !was)
+			bad = err_set(e, "-%c %s: the run was started without it", *p,
+			    c->arg[(int)*p]);
+		free(was);
+	}
+	for (int i = 0; c->set.tab[i].key && !bad; i++) {
+		const struct setting *t = &c->set.tab[i];
+
+		snprintf(begin, sizeof begin, "O=%s=", t->key);
+		was = saved(c->from.options, begin);
+		if (c->set.val[i] && !was && !train_free_setting(t->key) &&
+		    !(t->dflt && same_value(t->dflt, c->set.val[i])))
+			bad = err_set(e, "-O %s=%s: the run was started without it", t->key,
+			    c->set.val[i]);
+		free(was);
+	}
+	return bad;
+}
+
 /* One saved line into the command, unless the command says the same; -1 where it says another. */
 static int
 take_saved(struct train_cmd *c, char *line, struct err *e)
@@ -69,7 +112,7 @@ take_saved(struct train_cmd *c, char *line, struct err *e)
 	*eq = 0;
 	if (settings_given(&c->set, value)) {
 		has = settings_str(&c->set, value);
-		if (strcmp(has, eq + 1) && !is_free(value))
+		if (!same_value(has, eq + 1) && !train_free_setting(value))
 			return err_set(e, "-O %s=%s: the run was started with %s=%s", value, has,
 			    value, eq + 1);
 		return 0;
@@ -82,26 +125,12 @@ static int
 resume_options(struct train_cmd *c, struct err *e)
 {
 	char *path = path_join(c->dir, "last.safetensors"), *copy, *save = NULL;
-	char given[128] = { 0 };
 	int r = checkpoint_read(path, &c->from, e);
 
 	free(path);
-	if (r)
+	if (r || nothing_new(c, e))
 		return -1;
 	copy = xstrdup(c->from.options);
-	for (int i = 0; i < 128; i++)
-		given[i] = c->arg[i] != NULL;
-	/* What was not given in the first run must not be given now. */
-	for (const char *p = letters; *p; p++) {
-		char want[4] = { '\n', *p, '=', 0 };
-
-		if (given[(int)*p] && *p != 'e' && strncmp(copy, want + 1, 2) &&
-		    !strstr(copy, want)) {
-			free(copy);
-			return err_set(e, "-%c %s: the run was started without it", *p,
-			    c->arg[(int)*p]);
-		}
-	}
 	for (char *line = strtok_r(copy, "\n", &save); !r && line;
 	    line = strtok_r(NULL, "\n", &save))
 		r = strlen(line) < 2 || line[1] != '=' ?
@@ -122,6 +151,34 @@ whole(const struct train_cmd *c, int letter, long lo, long hi, long otherwise, l
 	return 0;
 }
 
+/* The next line that is no comment and not empty; NULL: none. */
+static const char *
+said(const char *p, size_t *len)
+{
+	for (; *p; p += *len + (p[*len] == '\n')) {
+		size_t blank = strspn(p, " \t\r");
+
+		*len = strcspn(p, "\n");
+		if (blank < *len && !strchr("#;", p[blank]))
+			return p;
+	}
+	return NULL;
+}
+
+static int
+same_text(const char *a, const char *b)
+{
+	size_t n = 0, m = 0;
+
+	do {
+		a = said(a + n, &n);
+		b = said(b + m, &m);
+		if (!a || !b)
+			return !a && !b;
+	} while (n == m && !memcmp(a, b, n));
+	return 0;
+}
+
 /* A cfg given to a resumed run must say what the run's own says. */
 static int
 same_cfg(struct train_cmd *c, struct err *e)
@@ -134,7 +191,7 @@ same_cfg(struct train_cmd *c, struct err *e)
 		if (c->arg['s'])
 			num_side(c->arg['s'], &w, &h);
 		text = recipe_cfg_text(given, c->recipe.train.loss.kind, w, h);
-		if (strcmp(text, c->from.cfg))
+		if (!same_text(text, c->from.cfg))
 			bad = err_set(e, "-c %s: the run was started with another: %s/run.cfg",
 			    c->arg['c'], c->dir);
 		free(text);
@@ -223,6 +280,10 @@ numbers(struct train_cmd *c, struct err *e)
 	c->seed = (uint64_t)seed;
 	if (c->arg['e'] && num_real(c->arg['e'], 1e-9, 1e9, &epochs))
 		return err_set(e, "-e %s: want a number of epochs above 0", c->arg['e']);
+	for (const char *p = letters; *p; p++)
+		if (c->arg[(int)*p] && strchr(c->arg[(int)*p], '\n'))
+			return err_set(e, "-%c %s: a name of one line is wanted, so that the "
+			    "checkpoint can keep it", *p, c->arg[(int)*p]);
 	if (c->arg['s'] && num_side(c->arg['s'], &w, &h))
 		return err_set(e, "-s %s: want a side such as 416 or 608x352", c->arg['s']);
 	return dev_precision(&precision, c->arg['p'], e);
@@ -310,7 +371,7 @@ demo_defaults(struct train_cmd *c)
 static int
 print_plan(struct train_cmd *c, struct err *e)
 {
-	struct dev_opts o = { .threads = c->threads,
+	struct dev_opts o = { .threads = c->threads, .exact = (int)settings_int(&c->set, "exact"),
 		.emulate = (int)settings_int(&c->set, "emulate") };
 	struct net_opts no = { .batch = (c->recipe.batch + (int)c->ranks - 1) / (int)c->ranks,
 	    .train = 1 };
@@ -321,10 +382,10 @@ print_plan(struct train_cmd *c, struct err *e)
 	int r, w, h;
 
 	schedule_size_max(&c->recipe.size, &w, &h);
-	if (!d || cfg_resize(c->cfg, w, h, e))
+	if (!d)
 		return -1;
 	no.batch = (no.batch + c->recipe.train.parts - 1) / c->recipe.train.parts;
-	r = net_plan(c->cfg, d, &no, &b, e);
+	r = cfg_resize(c->cfg, w, h, e) || net_plan(c->cfg, d, &no, &b, e);
 	dev_close(d);
 	if (r)
 		return -1;
@@ -343,6 +404,7 @@ int
 train_prepare(struct train_cmd *c, struct err *e)
 {
 	const char *steps;
+	char *was;
 
 	c->dir = c->arg['o'] ? c->arg['o'] : "run";
 	demo_defaults(c);
@@ -356,9 +418,16 @@ train_prepare(struct train_cmd *c, struct err *e)
 	    open_cfg(c, e) || train_data(c, e) || check_classes(c, e) || train_weigh(c, e))
 		return -1;
 	recipe_length(&c->recipe, shard_count(c->train));
+	if (c->recipe.steps > INT_MAX)
+		return err_set(e, "a run of %ld steps: want at most %d; -e says how many epochs",
+		    c->recipe.steps, INT_MAX);
+	if (c->resume) {
+		was = saved(c->from.options, "e=");
+		train_tell_length(c, was);
+		free(was);
+	}
+	train_tell_unused(c);
 	steps = settings_str(&c->set, "steps");
-	if (!c->val && (c->recipe.patience || settings_given(&c->set, "best")))
-		warn("-O patience and best go by validations, and without -v there are none");
 	if (!c->resume) {
 		c->from.seed = c->seed;
 		c->from.best = -1;

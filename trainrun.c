@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "yolo.h"
 
@@ -66,6 +67,10 @@ open_weights(struct train_run *r, struct err *e)
 	if (c->resume) {
 		last = path_join(c->dir, "last.safetensors");
 		bad = weights_load(last, c->cfg, p, &r->host, -1, e);
+		if (!bad && (!r->host.mom || (r->t->mom2 && !r->host.mom2) ||
+		    (r->t->ema && !r->host.ema)))
+			bad = err_set(e, "%s: a run goes on with its momentum and averages, and "
+			    "they are not all there: begin anew with -w", last);
 		free(last);
 	} else {
 		if (c->recipe.prior)
@@ -188,9 +193,9 @@ open_run(struct train_run *r, const struct world *w, struct err *e)
 		r->last = atol(steps);
 	if (open_net(r, w, e) || run_files(r, e))
 		return -1;
-	if (c->recipe.epochs > 0)
-		lo.total = (long)(c->recipe.epochs * (double)c->from.samples + .5);
-	r->loader = loader_open(c->train, &lo, r->step, r->last - r->step, e);
+	lo.total = c->recipe.total;
+	r->loader = loader_open(c->train, &lo, r->step, r->last > r->step ? r->last - r->step : 0,
+	    e);
 	return r->loader ? 0 : -1;
 }
 
@@ -318,6 +323,18 @@ loop(struct train_run *r, struct err *e)
 	return stop ? 128 + stop : 0;
 }
 
+/* A run that ends before its first validation has no best weights. */
+static void
+tell_done(const struct train_cmd *c)
+{
+	char *best = path_join(c->dir, "best.weights");
+	const char *name = access(best, R_OK) ? "last.safetensors" : "best.weights";
+
+	warn("done: %s/%s with %s/run.cfg; try: yolo-detect -c %s/run.cfg -w %s/%s PICTURE", c->dir,
+	    name, c->dir, c->dir, c->dir, name);
+	free(best);
+}
+
 int
 train_rank(struct train_cmd *c, const struct world *w, struct err *e)
 {
@@ -328,14 +345,15 @@ train_rank(struct train_cmd *c, const struct world *w, struct err *e)
 	sa.sa_handler = on_signal;
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
-	if (c->resume && !w->rank)
+	if (c->resume && !w->rank) {
 		warn("resuming %s at step %ld", c->dir, c->from.step);
+		train_tell_ranks(c);
+	}
 	status = open_run(&r, w, e) ? 1 : loop(&r, e);
 	if (status == 1 && r.sync && r.sync->size > 1)
 		sync_fail(r.sync, e->msg);
 	close_run(&r);
 	if (!status && !w->rank && !quiet)
-		warn("done: %s/best.weights with %s/run.cfg; try: yolo-detect -c %s/run.cfg -w "
-		    "%s/best.weights PICTURE", c->dir, c->dir, c->dir, c->dir);
+		tell_done(c);
 	return status;
 }

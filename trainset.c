@@ -25,10 +25,10 @@ const struct setting train_settings[] = {
 	{ "class_counts", NULL, "text",
 	    "weight classes by the inverse of these counts, with commas; auto: those of the data; "
 	    "none (the cfg's counters_per_class)" },
-	{ "clip", NULL, "0..inf", "largest gradient norm (10 with ciou, else none)" },
+	{ "clip", NULL, "0..inf", "largest gradient norm (10 with ciou, else 0: none)" },
 	{ "cls_gain", NULL, "0..inf",
 	    "weight of the class term (0.5 with ciou; not in darknet's losses)" },
-	{ "cutoff", NULL, "int 0..inf", "load only the first N layers of -w" },
+	{ "cutoff", NULL, "int 0..10000", "load only the first N layers of -w" },
 	{ "decay", NULL, "0..1", "weight decay of convolution weights (the cfg's decay)" },
 	{ "deterministic", "0", "0|1", "on CUDA: the same bits in every run" },
 	{ "drops", NULL, "text",
@@ -47,7 +47,7 @@ const struct setting train_settings[] = {
 	    "else 0)" },
 	{ "freeze", "0", "int 0..inf", "the first N layers learn nothing and keep their running "
 	    "statistics" },
-	{ "gain", NULL, "0..inf", "factor on the loss (64; darknet's losses 1/batch)" },
+	{ "gain", NULL, "0..inf", "factor on the loss (64; 0, with darknet's losses: 1/batch)" },
 	{ "hue", NULL, "0..1", "augmentation: shift of hue (the cfg's hue)" },
 	{ "jitter", NULL, "0..1", "augmentation: darknet's shift of sides (the cfg's jitter)" },
 	{ "label_smooth", NULL, "0..1",
@@ -85,7 +85,8 @@ const struct setting train_settings[] = {
 	{ "prior", NULL, "0|1", "start the heads at the odds of finding nothing (1 with ciou)" },
 	{ "rect", "0", "0|1",
 	    "validation: pictures padded to whole strides only, as yolo-detect's rect does" },
-	{ "resize", "stb", "stb|bilinear|darknet", "how pictures are resized" },
+	{ "resize", "stb", "stb|bilinear|darknet",
+	    "how pictures are resized with augmentation none" },
 	{ "rule", NULL, "sgd|adam|adamw", "optimiser (the cfg's adam, with ciou as adamw; else "
 	    "sgd)" },
 	{ "saturation", NULL, "0..100", "augmentation: factor of saturation (the cfg's "
@@ -96,6 +97,7 @@ const struct setting train_settings[] = {
 	{ "syncbn", "0", "0|1", "batch-norm statistics over all ranks" },
 	{ "threads", NULL, "int 1..1024", "compute threads of a rank (cores / ranks)" },
 	{ "translate", NULL, "0..1", "augmentation: half range of shift (0.1 with mosaic)" },
-	{ "warmup", NULL, "0..inf", "steps of rising learning rate (the cfg's burn_in)" },
+	{ "warmup", NULL, "int 0..1000000000",
+	    "steps of rising learning rate (the cfg's burn_in)" },
 	{ NULL, NULL, NULL, NULL }
 };

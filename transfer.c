@@ -80,7 +80,7 @@ match_darknet(struct cfg *c, const char *path, int classes)
 static int
 match_st(struct cfg *c, const struct st *st, int classes)
 {
-	int found = 0;
+	int found = 0, other = 0;
 
 	for (int i = 0; i < c->nl; i++) {
 		char name[64];
@@ -94,12 +94,10 @@ match_st(struct cfg *c, const struct st *st, int classes)
 		if (k == c->l[i].u.conv.k)
 			continue;
 		set_filters(c, i, k);
-		found = k % mask || k / mask <= 5 || (found && found != k / mask - 5) ? -1 :
-		    k / mask - 5;
-		if (found < 0)
-			return -1;
+		other |= k % mask || k / mask <= 5 || (found && found != k / mask - 5);
+		found = k / mask - 5;
 	}
-	return found == classes ? 0 : found;
+	return other ? -1 : found == classes ? 0 : found;
 }
 
 static int

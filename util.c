@@ -255,6 +255,21 @@ num_real(const char *s, double lo, double hi, double *out)
 }
 
 int
+num_list(const char *s, int max, double lo, double hi, double *out)
+{
+	char *copy = xstrdup(s);
+	int n = 0;
+
+	for (char *p = copy, *comma; p && n >= 0; p = comma) {
+		if ((comma = strchr(p, ',')))
+			*comma++ = 0;
+		n = n < max && !num_real(p, lo, hi, &out[n]) ? n + 1 : -1;
+	}
+	free(copy);
+	return n;
+}
+
+int
 num_side(const char *s, int *w, int *h)
 {
 	char *end;

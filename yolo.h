@@ -59,6 +59,8 @@ int cores(void);	/* processors this process may use: affinity, cgroup, OMP_NUM_T
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
 int num_side(const char *s, int *w, int *h);	/* "416" or "608x352" */
 int num_real(const char *s, double lo, double hi, double *out);	/* finite, locale-free */
+/* Such numbers with commas between: how many; -1: more than max, or something else. */
+int num_list(const char *s, int max, double lo, double hi, double *out);
 
 char *file_read(const char *path, size_t max, size_t *len, struct err *); /* NUL added; free() */
 char *path_join(const char *dir, const char *name);
@@ -1912,7 +1914,7 @@ struct recipe {
 	enum run_policy policy;		/* RUN_CFG: net.policy */
 	double drop[RECIPE_DROPS]; /* policy steps: shares of the run at which the rate falls */
 	int ndrop;			/* 0: at the cfg's steps */
-	long samples;			/* of an epoch; filled by recipe_length */
+	long samples, total;		/* of an epoch, of the run; filled by recipe_length */
 	float *cls_weight;		/* of the classes, by recipe_classes; free() */
 };
 /* From the cfg, the loss and augmentation asked for (NULL: by the cfg's keys), settings and flags
@@ -1922,6 +1924,8 @@ int recipe_make(struct recipe *, const struct cfg *, const char *loss, const cha
 /* Multi-scale, for the cfg at the size that was asked for: the flavour's rule where the cfg's last
  * head has random, or what the setting says.  -1: it says no range. */
 int recipe_sizes(struct recipe *, const struct cfg *, const struct settings *, struct err *);
+/* How long the run is: epochs, 0: the cfg's max_batches, else 100 epochs; recipe_make does this. */
+void recipe_span(struct recipe *, const struct cfg *, double epochs);
 void recipe_length(struct recipe *, long samples);	/* steps from epochs and the data's size */
 /* Rates, momentum and decay of a step, from 0. */
 void recipe_rates(const struct recipe *, uint64_t seed, long step, struct warm *);
@@ -1956,6 +1960,7 @@ struct checkpoint {		/* what a run needs to go on, besides the tensors */
 	double best;
 	uint64_t seed, samples;		/* samples: records of the training set */
 	int threads, batch;
+	long ranks;			/* 0 in files from before it was said */
 	char *data;			/* uuid of the training shard */
 	char *options;			/* one "letter=value" a line, sorted */
 	char *loss, *cfg;		/* cfg: the text */
@@ -1994,7 +1999,7 @@ void validator_close(struct validator *);
 int validator_run(struct validator *, const float *train, const float *stat, struct sync *,
     struct val_result *, struct err *);
 
-/* ---- trainprep.c, traindata.c, trainrun.c, trainkeep.c: yolo-train -------------------------- */
+/* ---- trainprep.c, traindata.c, trainuse.c, trainrun.c, trainkeep.c: yolo-train -------------- */
 
 struct train_cmd {
 	const char *arg[128];		/* arguments of the option letters, NULL where not given */
@@ -2017,6 +2022,13 @@ struct train_cmd {
 int train_prepare(struct train_cmd *, struct err *);
 int train_data(struct train_cmd *, struct err *);	/* its part: train and val are opened */
 int train_weigh(struct train_cmd *, struct err *);	/* class weights, from the data */
+/* trainuse.c: what the user should know of this run, each in one line. */
+void train_tell_unused(const struct train_cmd *);	/* settings that it does not look at */
+/* A resumed run of another length; epochs: what it had, NULL: no -e. */
+void train_tell_length(const struct train_cmd *, const char *epochs);
+void train_tell_ranks(const struct train_cmd *);	/* a resumed run of other ranks */
+char *train_command(const struct train_cmd *);	/* the options that determine numbers; free() */
+int train_free_setting(const char *key);	/* -R may give it another value */
 /* The training of one rank: exit status 0, 1 (message in err), 130, 143. */
 int train_rank(struct train_cmd *, const struct world *, struct err *);
 size_t train_ring_bytes(struct train_cmd *);	/* what the loader takes */

@@ -20,7 +20,7 @@ ok $? 'interrupted and resumed it ends at the same step'
 train -R -o "$t/still1"; [ $? = 0 ] && has 'nothing left'; ok $? '-R finds nothing left to do'
 train -R -O patience=0 -O steps=21 -o "$t/still1"
 [ "$(steps "$t/still1/log.tsv" | wc -w)" = 21 ]; ok $? '... but goes on without patience'
-train -O patience=2 -O steps=1 -o "$t/x" "$shard"; has 'without -v there are none'
+train -O patience=2 -O steps=1 -o "$t/x" "$shard"; has 'no effect without -v: -O patience'
 ok $? 'patience without -v is named'
 
 # ---- best by a chosen figure

@@ -29,6 +29,13 @@ for from in best.weights best.safetensors; do
 	[ -z "$bad" ] && [ $seen -gt 5 ]
 	ok $? "... heads are as initialised, the other $seen layers but 2 as in the file$bad"
 done
+sed 's/^mask=3,4,5/mask=4/; s/^mask=0,1,2/mask=1/; s/^filters=27/filters=9/' test/small.cfg \
+    >"$t/one.cfg"
+cfg=$t/one.cfg; train -O steps=2 -o "$t/one" "$shard"; ok $? 'a run of one anchor a head'
+cfg=test/small.cfg
+train $still -w "$t/one/last.safetensors" -o "$t/to-three" "$shard"
+[ $? = 0 ] && has 'other anchors than the cfg.s: its heads (layers [0-9]*, [0-9]*) start anew'
+ok $? 'another number of anchors in two heads: both start anew'
 train $still -w "$t/fresh/last.safetensors" -o "$t/again" "$shard"
 ! has 'start anew' && equal "$t/again/last.safetensors" "$t/fresh/last.safetensors"
 ok $? 'the same number of classes: everything is loaded'

@@ -47,7 +47,7 @@ my @table = (			# module, its files, the modules it may call
 	    'cfg loss augment schedule weights validate'],
 	['trainer', 'trainer', 'cfg loader loss net schedule sync weights'],
 	['validate', 'validate', 'detect eval evalset inputs net shard sync'],
-	['train', 'traindata trainprep trainrun trainkeep',
+	['train', 'traindata trainprep trainuse trainrun trainkeep',
 	    'augment cfg dev loader loss net recipe safetensors schedule shard sync trainer ' .
 	    'validate ' .
 	    'weights'],
