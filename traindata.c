@@ -165,6 +165,25 @@ open_again(struct train_cmd *c, struct err *e)
 	return !c->train || had < 0 || (had && !c->val) ? -1 : 0;
 }
 
+/* Class i of the network is class i of the training data; in the validation it must be, too. */
+static int
+same_classes(const struct train_cmd *c, struct err *e)
+{
+	char **ours, **theirs;
+	int64_t *id;
+	int n = shard_classes(c->train, &ours, &id), m = shard_classes(c->val, &theirs, &id);
+
+	for (int i = 0; i < n && i < m; i++)
+		if (ours[i] && theirs[i] && strcmp(ours[i], theirs[i]))
+			return err_set(e, "-v %s: its class %d is '%s', in the training data that "
+			    "is '%s': want both packed with the same list of names (-n)",
+			    c->arg['v'], i, theirs[i], ours[i]);
+	if (m > n)
+		warn("-v %s: it has %d classes, the training data %d: the others are never found",
+		    c->arg['v'], m, n);
+	return 0;
+}
+
 int
 train_data(struct train_cmd *c, struct err *e)
 {
@@ -174,7 +193,7 @@ train_data(struct train_cmd *c, struct err *e)
 		if (open_again(c, e))
 			return -1;
 	} else if (!(c->train = data(c, "train", c->in, c->nin, e)) ||
-	    (in[0] && !(c->val = data(c, "val", in, 1, e))))
+	    (in[0] && (!(c->val = data(c, "val", in, 1, e)) || same_classes(c, e))))
 		return -1;
 	if (shard_count(c->train) < 1)
 		return err_set(e, "%s/train.shard: no pictures to train on", c->dir);

@@ -18,6 +18,7 @@ struct validator {
 	struct eval_truth truth;
 	struct eval_opts opt;
 	int threads, *cls, nclass;	/* cls: class of the truth for a class of the net, or -1 */
+	int *pic;			/* picture of the truth that a record is */
 	struct found *found;		/* per picture of the truth */
 };
 
@@ -37,6 +38,54 @@ map_classes(struct validator *v)
 			if (v->truth.class_id[k] == id[i])
 				v->cls[i] = k;
 	}
+}
+
+/* Where boxes begin, how many, and the name: of a record, of a picture of the truth. */
+struct place { size_t first; int n, at; const char *name; };
+
+static int
+by_place(const void *pa, const void *pb)
+{
+	const struct place *a = (const struct place *)pa, *b = (const struct place *)pb;
+
+	if (a->first != b->first)
+		return a->first < b->first ? -1 : 1;
+	return a->n != b->n ? a->n - b->n : strcmp(a->name, b->name);
+}
+
+/* The truth has the records in another order, by id, but its boxes in theirs.  Names would not do:
+ * a shard may hold a name twice. */
+static int
+map_records(struct validator *v, struct err *e)
+{
+	int n = v->truth.n, differ = shard_count(v->shard) != n, bad = 0;
+	struct place *rec = (struct place *)xcalloc((size_t)n + 1, sizeof *rec);
+	struct place *pic = (struct place *)xcalloc((size_t)n + 1, sizeof *pic);
+	struct record r;
+	size_t first = 0;
+
+	v->pic = (int *)xcalloc((size_t)n + 1, sizeof *v->pic);
+	for (int i = 0; i < n && !differ && !bad; i++) {
+		const struct eval_pic *p = &v->truth.pic[i];
+
+		if ((bad = shard_labels(v->shard, i, &r, e)))
+			break;
+		rec[i] = (struct place){ first, r.nbox, i, r.name };
+		pic[i] = (struct place){ p->first, p->n, i, p->name };
+		first += (size_t)r.nbox;
+	}
+	if (!differ && !bad) {
+		qsort(rec, (size_t)n, sizeof *rec, by_place);
+		qsort(pic, (size_t)n, sizeof *pic, by_place);
+	}
+	for (int i = 0; i < n && !differ && !bad; i++) {
+		differ = by_place(&rec[i], &pic[i]);
+		v->pic[rec[i].at] = pic[i].at;
+	}
+	free(rec);
+	free(pic);
+	return differ ? err_set(e, "%s: read twice, it was not the same", shard_path(v->shard, 0)) :
+	    bad;
 }
 
 struct validator *
@@ -64,6 +113,10 @@ validator_open(struct dev *d, const struct cfg *c, struct shard *s, const char *
 	}
 	v->found = (struct found *)xcalloc((size_t)v->truth.n + 1, sizeof *v->found);
 	map_classes(v);
+	if (map_records(v, e)) {
+		validator_close(v);
+		return NULL;
+	}
 	return v;
 }
 
@@ -85,30 +138,21 @@ validator_close(struct validator *v)
 	forget(v);
 	free(v->found);
 	free(v->cls);
+	free(v->pic);
 	eval_truth_close(&v->truth);
 	detector_close(v->det);
 	free(v);
 }
 
 static int
-picture_of(const struct validator *v, const struct picture *p)
+keep(struct validator *v, long record, const struct picture *p, const struct detections *d,
+    struct err *e)
 {
-	int i = v->truth.ids && p->id >= 0 ? eval_names_id(v->truth.names, p->id) : -1;
-
-	return i >= 0 ? i : eval_names_find(v->truth.names, p->name, strlen(p->name));
-}
-
-static int
-keep(struct validator *v, const struct picture *p, const struct detections *d, struct err *e)
-{
-	int pic = picture_of(v, p);
-	struct found *f;
+	int pic = v->pic[record];
+	struct found *f = &v->found[pic];
 
 	if (p->why)
 		return err_set(e, "%s: %s", p->name, p->why);
-	if (pic < 0)
-		return err_set(e, "%s: not found in the truth of its own shard: a bug", p->name);
-	f = &v->found[pic];
 	f->det = (struct eval_det *)xcalloc((size_t)d->n + 1, sizeof *f->det);
 	for (int i = 0; i < d->n; i++) {
 		const struct det *t = &d->det[i];
@@ -135,7 +179,7 @@ detect_all(struct validator *v, struct sync *sync, struct err *e)
 	while (!bad && (p = inputs_next(in))) {
 		bad = detector_run(v->det, p, out, e);
 		for (int i = 0; i < p->n && !bad; i++)
-			bad = keep(v, &p->pic[i], &out[i], e);
+			bad = keep(v, done + i, &p->pic[i], &out[i], e);
 		progress("validating: %ld of %ld pictures", done += p->n, all);
 		inputs_free(in, p);
 		if (sync)

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Validation in the middle of a run: names that come twice, classes in another order.
+. test/runs.sh
+shard=$t/train.shard
+small_set; ok $? 'a small set, drawn and packed'
+ap() { cut -f 3-18 "$1/val.tsv"; }
+./yolo-prep -q -o "$t/twice.shard" "$t/val.shard" "$t/val.shard" 2>"$t/err"
+(cd "$t/valset/images" && ls "$PWD"/* "$PWD"/*3.*) >"$t/list" &&
+    ./yolo-prep -q -n "$t/set/names" -o "$t/some.shard" "$t/list" 2>"$t/err"
+ok $? 'the same pictures twice, and some of them twice'
+train -O lr=.02 -A none -e 40 -o "$t/run" "$shard"; ok $? 'a run'
+still='-O lr=0 -O bn_momentum=0 -O ema=0 -e 1'		# its weights, validated
+train $still -w "$t/run/best.weights" -v "$t/val.shard" -o "$t/once" "$shard"
+train $still -w "$t/run/best.weights" -v "$t/twice.shard" -o "$t/twice" "$shard"
+ap "$t/once" >"$t/a"; ap "$t/twice" >"$t/b"
+same "$t/a" "$t/b" && grep -q '^0\.0[1-9]' "$t/a"
+ok $? "every picture twice: the figures of one ($(sed 1d "$t/a" | cut -f 1-2 | tr '\t' ' '))"
+train $still -w "$t/run/best.weights" -v "$t/some.shard" -o "$t/some" "$shard"
+ok $? 'some twice: the run goes to its end'
+ap "$t/some" >"$t/b"; ! same "$t/a" "$t/b"; ok $? '... with figures of its own'
+
+sed '1!G;h;$!d' "$t/set/names" >"$t/names.other"
+./yolo-prep -q -n "$t/names.other" -o "$t/other.shard" "$t/valset/images"
+train -O steps=1 -v "$t/other.shard" -o "$t/x" "$shard"
+[ $? = 1 ] && has "its class 0 is '.*same list of names" && [ ! -e "$t/x/log.tsv" ]
+ok $? 'classes in another order are refused'
+{ cat "$t/set/names"; echo more; } >"$t/names.more"
+./yolo-prep -q -n "$t/names.more" -o "$t/more.shard" "$t/valset/images"
+train -O steps=1 -v "$t/more.shard" -o "$t/x" "$shard" && has 'never found'
+ok $? 'classes that the training data lacks are told'
+echo "1..$n"
