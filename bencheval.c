@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,6 +39,15 @@ struct bench {
 	uint64_t sum;			/* of bytes and of numbers: nothing may be left out */
 	double number;
 };
+
+/* A set of our own is taken away again, also after a signal. */
+static volatile sig_atomic_t asked;
+
+static void
+on_signal(int sig)
+{
+	asked = sig;
+}
 
 /* ---- a set of our own ---- */
 
@@ -73,7 +83,7 @@ write_truth(FILE *f, const struct bench *b)
 	for (long c = 1; c <= classes; c++)
 		fprintf(f, "%s{\"id\":%ld,\"name\":\"class%ld\"}", c > 1 ? "," : "", c, c);
 	fputs("],\n\"annotations\":[", f);
-	for (long i = 1; i <= images; i++)
+	for (long i = 1; i <= images && !asked; i++)
 		for (long k = 0; k < n; k++, id++) {
 			double x = unit(&state) * 500, y = unit(&state) * 400;
 			double w = 4 + unit(&state) * 130, h = 4 + unit(&state) * 70;
@@ -96,7 +106,7 @@ write_dets(FILE *f, const struct bench *b, int tsv)
 	uint64_t state = 1, other = 2, truth;
 
 	fputs(tsv ? "#image\tclass\tname\tscore\tx\ty\tw\th\n" : "[", f);
-	for (long i = 1; i <= images; i++) {
+	for (long i = 1; i <= images && !asked; i++) {
 		truth = state;
 		for (long k = 0; k < dets; k++) {
 			uint64_t *s = k < n ? &truth : &other;
@@ -126,9 +136,12 @@ make_up(struct bench *b, struct err *e)
 {
 	const char *tmp = getenv("TMPDIR");
 	int tsv = !strcmp(b->kind, "tsv");
+	struct sigaction sa = { .sa_handler = on_signal };
 	struct outfile o;
 	char *t, *d;
 
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
 	b->folder = xasprintf("%s/yolo-bench.XXXXXX", tmp ? tmp : "/tmp");
 	if (!mkdtemp(b->folder)) {
 		err_set(e, "%s: %s", b->folder, strerror(errno));
@@ -254,9 +267,8 @@ print(FILE *f, struct bench *b, int n)
 	median = bench_median(whole, n);
 	least = whole[0];
 	ceiling = bench_median(b->lap[CEILING], n);
-	fprintf(f, "#truth\tdets\tthreads\timages\tdetections\tmb\tms\tmin_ms\tmb_s\tdets_"
-		   "s\tceiling_mb_s\t"
-		   "share\tmem_mb\n");
+	fprintf(f, "#truth\tdets\tthreads\timages\tdetections\tmb\tms\tmin_ms\tmb_s\tdets_s"
+	    "\tceiling_mb_s\tshare\tmem_mb\n");
 	tsv_name(f, path_base(b->truth));
 	putc('\t', f);
 	tsv_name(f, path_base(b->dets));
@@ -288,13 +300,13 @@ run(struct bench *b, struct err *e)
 	for (int k = 0; k < NLAP; k++)
 		b->lap[k] = (double *)xcalloc((size_t)n, sizeof(double));
 	bench_reset_peak();
-	for (int k = 0; k < n && !bad; k++) {
+	for (int k = 0; k < n && !bad && !asked; k++) {
 		progress("repetition %d of %d", k + 1, n);
 		bad = once(b, k, e);
 	}
 	progress_end();
 	b->peak = bench_peak_mb();
-	if (!bad && !(bad = out_open(&o, b->out, e))) {
+	if (!bad && !asked && !(bad = out_open(&o, b->out, e))) {
 		print(o.f, b, n);
 		bad = out_commit(&o, e);
 	}
@@ -303,36 +315,50 @@ run(struct bench *b, struct err *e)
 	return bad;
 }
 
+static int
+wrong(const char *why)
+{
+	warn("%s", why);
+	fputs(usage, stderr);
+	return 2;
+}
+
 /* 0, 2 wrong usage, -1 help was asked for and given. */
 static int
 parse(struct bench *b, int argc, char **argv)
 {
-	long n;
+	static const struct option longs[] = { { "format", 1, NULL, 'f' }, { "help", 0, NULL, 'h' },
+		{ "metrics", 1, NULL, 'm' }, { "option", 1, NULL, 'O' },
+		{ "output", 1, NULL, 'o' }, { "per-stage", 0, NULL, 'C' },
+		{ "quiet", 0, NULL, 'q' }, { "threads", 1, NULL, 'j' },
+		{ "truth", 1, NULL, 't' }, { NULL, 0, NULL, 0 } };
 	int opt;
 
-	while ((opt = getopt(argc, argv, "Cf:hj:m:O:o:qt:")) >= 0)
+	while ((opt = getopt_long(argc, argv, "Cf:hj:m:O:o:qt:", longs, NULL)) >= 0)
 		switch (opt) {
 		case 'C': b->stages = 1; break;
 		case 'f': b->kind = optarg; break;
 		case 'h': fputs(usage, stdout); return -1;
 		case 'j':
-			if (num_int(optarg, 1, 1024, &n))
+			if (bench_number('j', optarg, 1, 1024, &b->opt.threads))
 				return 2;
-			b->opt.threads = (int)n;
 			break;
 		case 'm':
 			if (eval_rules(&b->opt, optarg))
-				return 2;
+				return wrong("-m: want some of " EVAL_RULE_NAMES);
 			break;
 		case 'O': settings_option(&b->set, optarg); break;
 		case 'o': b->out = optarg; break;
 		case 'q': quiet = 1; break;
 		case 't': b->truth = optarg; break;
-		default: return 2;
+		default: fputs(usage, stderr); return 2;
 		}
 	b->dets = argv[optind];
-	return (strcmp(b->kind, "json") && strcmp(b->kind, "tsv")) || argc - optind > 1 ||
-	    !b->truth != !b->dets ? 2 : 0;
+	if (strcmp(b->kind, "json") && strcmp(b->kind, "tsv"))
+		return wrong("-f: want json or tsv");
+	if (argc - optind > 1)
+		return wrong("want the detections of one file");
+	return !b->truth != !b->dets ? wrong("want both -t truth and dets, or neither") : 0;
 }
 
 int
@@ -348,12 +374,11 @@ bench_eval(int argc, char **argv)
 	b.kind = "json";
 	b.out = "-";
 	r = parse(&b, argc, argv);
-	if (r > 0)
-		fputs(usage, stderr);
-	else if (!r && run(&b, &e)) {
+	if (!r && run(&b, &e)) {
 		warn("%s", e.msg);
 		r = 1;
 	}
+	r = r ? r : asked ? 128 + (int)asked : 0;
 	forget(&b);
 	settings_close(&b.set);
 	return r < 0 ? 0 : r;

@@ -86,17 +86,16 @@ print(FILE *f, const struct cfg *c)
 	    c->net.w, c->net.h, c->net.c, floats, flops / 1e9, HEADER + 4 * floats);
 }
 
+/* w 0: the cfg's own size. */
 static int
-run(const char *path, const char *side, const char *out, struct err *e)
+run(const char *path, int w, int h, const char *out, struct err *e)
 {
 	struct cfg *c = cfg_read(path, e);
 	struct outfile o;
-	int w, h, bad = !c;
+	int bad = !c;
 
-	if (!bad && side)
-		bad = num_side(side, &w, &h)
-			  ? err_set(e, "-s %s: want a side such as 416 or 608x352", side)
-			  : cfg_resize(c, w, h, e);
+	if (!bad && w)
+		bad = cfg_resize(c, w, h, e);
 	if (!bad)
 		bad = out_open(&o, out, e);
 	if (!bad) {
@@ -115,24 +114,29 @@ bench_ops(int argc, char **argv)
 	static const struct option longs[] = { { "cfg", 1, NULL, 'c' }, { "help", 0, NULL, 'h' },
 		{ "output", 1, NULL, 'o' }, { "quiet", 0, NULL, 'q' }, { "side", 1, NULL, 's' },
 		{ NULL, 0, NULL, 0 } };
-	const char *cfg = "cfg/yolov3-tiny.cfg", *side = NULL, *out = "-";
+	const char *cfg = "cfg/yolov3-tiny.cfg", *out = "-";
 	struct err e = { "" };
-	int opt;
+	int opt, w = 0, h = 0;
 
 	while ((opt = getopt_long(argc, argv, "c:ho:qs:", longs, NULL)) >= 0)
 		switch (opt) {
 		case 'c': cfg = optarg; break;
 		case 'o': out = optarg; break;
 		case 'q': quiet = 1; break;
-		case 's': side = optarg; break;
+		case 's':
+			if (!num_side(optarg, &w, &h))
+				break;
+			warn("-s %s: want a side such as 416 or 608x352", optarg);
+			return 2;
 		case 'h': fputs(usage, stdout); return 0;
 		default: fputs(usage, stderr); return 2;
 		}
 	if (optind < argc) {
+		warn("%s: ops takes no operand; -c names the cfg", argv[optind]);
 		fputs(usage, stderr);
 		return 2;
 	}
-	if (!run(cfg, side, out, &e))
+	if (!run(cfg, w, h, out, &e))
 		return 0;
 	warn("%s", e.msg);
 	return 1;

@@ -21,9 +21,13 @@ static const struct setting settings[] = {
 	{ NULL, NULL, NULL, NULL }
 };
 
+static const char usage[] =
+    "usage: yolo-bench step [-Chq] [-b batch] [-c cfg] [-d device] [-j threads]\n"
+    "                       [-O key=value] [-o out.tsv] [-p precision] [-s side] [shard]\n";
+
 struct bench {
-	const char *arg[128];
-	int layers;
+	const char *cfg_path, *device, *precision, *out, *in;
+	int batch, jobs, w, h, layers;	/* w 0: the cfg's own size */
 	struct settings set;
 	struct cfg *cfg;
 	struct recipe recipe;
@@ -106,35 +110,31 @@ fake_batch(struct bench *b)
 }
 
 static int
-open_bench(struct bench *b, char **in, int nin, struct err *e)
+open_bench(struct bench *b, struct err *e)
 {
 	struct dev_opts o = { .threads = settings_given(&b->set, "threads") ?
 		(int)settings_int(&b->set, "threads") : cores(), .exact = (int)settings_int(&b->set,
 		"exact"), .emulate = (int)settings_int(&b->set, "emulate") };
 	struct net_opts no = { .train = 1, .bn_momentum = .1f };
 	struct settings none;
-	int w, h, bad;
+	int bad;
 
-	if (!(b->cfg = cfg_read(b->arg['c'] ? b->arg['c'] : "cfg/yolov3-tiny.cfg", e)))
-		return -1;
-	if (b->arg['s'] && (num_side(b->arg['s'], &w, &h) ?
-	    err_set(e, "-s %s: want a side such as 416", b->arg['s']) :
-	    cfg_resize(b->cfg, w, h, e)))
+	if (!(b->cfg = cfg_read(b->cfg_path, e)) || (b->w && cfg_resize(b->cfg, b->w, b->h, e)))
 		return -1;
 	settings_open(&none, train_settings);
-	bad = recipe_make(&b->recipe, b->cfg, settings_str(&b->set, "loss"), NULL,
-	    b->arg['b'] ? atoi(b->arg['b']) : 8, 0, &none, e);
+	bad = recipe_make(&b->recipe, b->cfg, settings_str(&b->set, "loss"), NULL, b->batch, 0,
+	    &none, e);
 	settings_close(&none);
 	if (bad)
 		return -1;
 	b->recipe.train.parts = 1;
 	no.batch = b->recipe.batch;
 	b->before_mb = bench_rss_mb();
-	if (dev_precision(&o, b->arg['p'], e) || !(b->dev = dev_open(b->arg['d'], &o, e)) ||
+	if (dev_precision(&o, b->precision, e) || !(b->dev = dev_open(b->device, &o, e)) ||
 	    !(b->net = net_open(b->dev, b->cfg, &no, e)) ||
 	    !(b->t = trainer_open(b->net, NULL, &b->recipe.train, e)))
 		return -1;
-	if (nin && !(b->shard = shard_open(in[0], e)))
+	if (b->in && !(b->shard = shard_open(b->in, e)))
 		return -1;
 	return 0;
 }
@@ -144,7 +144,7 @@ load_weights(struct bench *b, struct err *e)
 {
 	struct weights w = { 0 };
 	struct loader_opts lo = { .batch = b->recipe.batch, .ranks = 1, .w = b->cfg->l[0].in_w,
-		.h = b->cfg->l[0].in_h, .threads = b->arg['j'] ? atoi(b->arg['j']) : 2,
+		.h = b->cfg->l[0].in_h, .threads = b->jobs,
 		.aug = b->recipe.aug };
 
 	weights_init(b->cfg, &b->net->par, 0, &w);
@@ -181,23 +181,24 @@ step(struct bench *b, double *seconds, struct err *e)
 }
 
 static void
-print_layers(const struct bench *b, int n)
+print_layers(const struct bench *b, FILE *f, int n)
 {
+	fprintf(f, "#layer\ttype\toutput\tms\tforward\tdgrad\twgrad\tother\tgflops\tshare\n");
 	for (int i = 0; i < b->cfg->nl; i++) {
 		const double *t = b->net->time + NET_LAPS * i;
 		double all = 0, work = layer_flops(b, i) * b->recipe.batch / 1e9;
 
 		for (int k = 0; k < NET_LAPS; k++)
 			all += t[k] / n;
-		printf("%d\t%s\t%dx%dx%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.4g\t%.3f\n", i,
+		fprintf(f, "%d\t%s\t%dx%dx%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.4g\t%.3f\n", i,
 		    layer_name(b->cfg->l[i].type), b->cfg->l[i].w, b->cfg->l[i].h, b->cfg->l[i].c,
 		    all * 1e3, t[0] / n * 1e3, t[1] / n * 1e3, t[2] / n * 1e3, t[3] / n * 1e3,
-		    work / all, work / all / b->peak);
+		    all > 0 ? work / all : 0, all > 0 ? work / all / b->peak : 0);
 	}
 }
 
 static void
-print_step(struct bench *b, double *t, double wait, int n)
+print_step(const struct bench *b, FILE *f, double *t, double wait, int n)
 {
 	double flops = 0, median, sum = 0;
 
@@ -207,9 +208,9 @@ print_step(struct bench *b, double *t, double wait, int n)
 	for (int i = 0; i < b->cfg->nl; i++)
 		flops += layer_flops(b, i);
 	flops *= b->recipe.batch / 1e9;
-	printf("#cfg\tdevice\tprecision\tsize\tbatch\tranks\tstep_ms\timg_s\tgflops\tgemm_peak"
+	fprintf(f, "#cfg\tdevice\tprecision\tsize\tbatch\tranks\tstep_ms\timg_s\tgflops\tgemm_peak"
 	    "\tshare\twait_share\tmem_mb\tplan_mb\tthreads\n");
-	printf("%s\t%s\t%s\t%dx%d\t%d\t1\t%.2f\t%.3f\t%.2f\t%.2f\t%.4f\t%.4f\t%.1f\t%.1f\t%d\n",
+	fprintf(f, "%s\t%s\t%s\t%dx%d\t%d\t1\t%.2f\t%.3f\t%.2f\t%.2f\t%.4f\t%.4f\t%.1f\t%.1f\t%d\n",
 	    path_base(b->cfg->path), b->dev->name, dev_precision_name(b->dev), b->cfg->l[0].in_w,
 	    b->cfg->l[0].in_h, b->recipe.batch, median * 1e3, b->recipe.batch / median,
 	    flops / median, b->peak, flops / median / b->peak, wait / sum,
@@ -222,6 +223,7 @@ run(struct bench *b, struct err *e)
 {
 	int n = (int)settings_int(&b->set, "n"), warm = (int)settings_int(&b->set, "warmup");
 	double *t = (double *)xcalloc((size_t)n, sizeof *t), ignore, wait = 0;
+	struct outfile o;
 	int bad = 0;
 
 	measure_peak(b);
@@ -236,50 +238,80 @@ run(struct bench *b, struct err *e)
 	progress_end();
 	b->peak_mb = bench_peak_mb();
 	measure_peak(b);
-	if (!bad)
-		print_step(b, t, wait, n);
 	if (!bad && b->layers) {	/* apart: waiting after each layer costs a little */
 		b->net->time = (double *)xcalloc(NET_LAPS * (size_t)b->cfg->nl, sizeof(double));
 		for (int i = 0; i < n && !bad; i++)
 			bad = step(b, &ignore, e);
-		if (!bad) {
-			printf("#layer\ttype\toutput\tms\tforward\tdgrad\twgrad\tother\tgflops"
-			    "\tshare\n");
-			print_layers(b, n);
-		}
-		free(b->net->time);
-		b->net->time = NULL;
 	}
+	if (!bad && !(bad = out_open(&o, b->out, e))) {
+		print_step(b, o.f, t, wait, n);
+		if (b->layers)
+			print_layers(b, o.f, n);
+		bad = out_commit(&o, e);
+	}
+	free(b->net->time);
+	b->net->time = NULL;
 	free(t);
 	return bad;
+}
+
+/* 0, 2 wrong usage, -1 help was asked for and given. */
+static int
+parse(struct bench *b, int argc, char **argv)
+{
+	static const struct option longs[] = { { "batch", 1, NULL, 'b' }, { "cfg", 1, NULL, 'c' },
+		{ "device", 1, NULL, 'd' }, { "help", 0, NULL, 'h' }, { "option", 1, NULL, 'O' },
+		{ "output", 1, NULL, 'o' }, { "per-layer", 0, NULL, 'C' },
+		{ "precision", 1, NULL, 'p' }, { "quiet", 0, NULL, 'q' }, { "side", 1, NULL, 's' },
+		{ "threads", 1, NULL, 'j' }, { NULL, 0, NULL, 0 } };
+	struct dev_opts precision;
+	struct err e;
+	int opt, bad = 0;
+
+	while (!bad && (opt = getopt_long(argc, argv, "b:Cc:d:hj:O:o:p:qs:", longs, NULL)) >= 0)
+		switch (opt) {
+		case 'b': bad = bench_number('b', optarg, 1, 65536, &b->batch); break;
+		case 'C': b->layers = 1; break;
+		case 'c': b->cfg_path = optarg; break;
+		case 'd': b->device = optarg; break;
+		case 'h': fputs(usage, stdout); return -1;
+		case 'j': bad = bench_number('j', optarg, 1, 1024, &b->jobs); break;
+		case 'O': settings_option(&b->set, optarg); break;
+		case 'o': b->out = optarg; break;
+		case 'p':
+			b->precision = optarg;
+			if ((bad = dev_precision(&precision, optarg, &e)))
+				warn("%s", e.msg);
+			break;
+		case 'q': quiet = 1; break;
+		case 's':
+			if ((bad = num_side(optarg, &b->w, &b->h)))
+				warn("-s %s: want a side such as 416 or 608x352", optarg);
+			break;
+		default: fputs(usage, stderr); return 2;
+		}
+	if (!bad && argc - optind > 1) {
+		warn("%s: one shard at most, or a member of a set", argv[optind + 1]);
+		bad = 1;
+	}
+	b->in = argv[optind];
+	return bad ? 2 : 0;
 }
 
 int
 bench_step(int argc, char **argv)
 {
-	struct bench b = { 0 };
+	struct bench b = { .cfg_path = "cfg/yolov3-tiny.cfg", .out = "-", .batch = 8, .jobs = 2 };
 	struct err e = { "" };
-	int opt, bad;
+	int r;
 
 	settings_open(&b.set, settings);
-	while ((opt = getopt(argc, argv, "b:Cc:d:hj:O:p:qs:")) >= 0)
-		switch (opt) {
-		case 'C': b.layers = 1; break;
-		case 'h':
-			puts("usage: yolo-bench step [-Chq] [-b batch] [-c cfg] [-d device]\n"
-			    "                       [-j threads] [-O key=value] [-p precision]\n"
-			    "                       [-s side] [shard]");
-			exit(0);
-		case 'q': quiet = 1; break;
-		case '?': exit(2);
-		case 'O': settings_option(&b.set, optarg); break;
-		default: b.arg[opt] = optarg; break;
-		}
+	r = parse(&b, argc, argv);
 	b.steps = settings_int(&b.set, "n") * (b.layers ? 2 : 1) + settings_int(&b.set, "warmup");
-	bad = open_bench(&b, argv + optind, argc - optind, &e) || load_weights(&b, &e) ||
-	    run(&b, &e);
-	if (bad)
+	if (!r && (open_bench(&b, &e) || load_weights(&b, &e) || run(&b, &e))) {
 		warn("%s", e.msg);
+		r = 1;
+	}
 	loader_close(b.loader);
 	shard_close(b.shard);
 	trainer_close(b.t);
@@ -289,5 +321,5 @@ bench_step(int argc, char **argv)
 	free(b.fake.x);
 	free(b.fake.truth);
 	settings_close(&b.set);
-	return bad ? 1 : 0;
+	return r < 0 ? 0 : r;
 }

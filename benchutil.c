@@ -1,6 +1,7 @@
 /* benchutil.c -- what the benches share: medians, and the memory of this process. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "yolo.h"
 
@@ -17,7 +18,20 @@ double
 bench_median(double *t, int n)
 {
 	qsort(t, (size_t)n, sizeof *t, by_value);
-	return t[n / 2];
+	return (t[n / 2] + t[(n - 1) / 2]) / 2;
+}
+
+int
+bench_number(char letter, const char *s, long lo, long hi, int *out)
+{
+	long n;
+
+	if (num_int(s, lo, hi, &n)) {
+		warn("-%c %s: want a whole number from %ld to %ld", letter, s, lo, hi);
+		return -1;
+	}
+	*out = (int)n;
+	return 0;
 }
 
 /* Start the kernel's mark of the largest memory anew: what came before does not count. */
@@ -57,5 +71,5 @@ bench_rss_mb(void)
 		resident = 0;
 	if (f)
 		fclose(f);
-	return resident * 4096 / 1e6;
+	return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1e6;
 }

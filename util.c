@@ -481,9 +481,10 @@ last_flush(void)
 }
 
 void
-program(const char *name)
+program(char **argv, const char *name)
 {
 	prog = name;
+	argv[0] = (char *)name;
 	atexit(last_flush);
 }
 

@@ -443,7 +443,7 @@ main(int argc, char **argv)
 	int r;
 
 	calm_threads(argv);
-	program("yolo-detect");
+	program(argv, "yolo-detect");
 	memset(&c, 0, sizeof c);
 	memset(&j, 0, sizeof j);
 	settings_open(&c.set, table);

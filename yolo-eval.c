@@ -131,8 +131,7 @@ parse(struct cmd *c, int argc, char **argv)
 			break;
 		case 'm':
 			if (eval_rules(o, optarg))
-				bad_usage("-m: want some of "
-					  "coco,voc07,voc10,darknet,ultralytics,ultralytics-2019");
+				bad_usage("-m: want some of " EVAL_RULE_NAMES);
 			break;
 		case 'n': c->names = optarg; break;
 		case 'O': settings_option(&c->set, optarg); break;
@@ -392,7 +391,7 @@ main(int argc, char **argv)
 	struct err e = { "" };
 	int r;
 
-	program("yolo-eval");
+	program(argv, "yolo-eval");
 	memset(&c, 0, sizeof c);
 	settings_open(&c.set, table);
 	eval_defaults(&c.opt);

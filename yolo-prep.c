@@ -273,7 +273,7 @@ main(int argc, char **argv)
 	struct cmd c;
 	int letter, r;
 
-	program("yolo-prep");
+	program(argv, "yolo-prep");
 	memset(&c, 0, sizeof c);
 	c.pack.max_bad = -1;
 	c.pack.threads = cores();

@@ -61,7 +61,7 @@ main(int argc, char **argv)
 	int status;
 
 	calm_threads(argv);
-	program("yolo-train");
+	program(argv, "yolo-train");
 	settings_open(&c.set, train_settings);
 	parse(&c, argc, argv);
 	if (train_prepare(&c, &e)) {

@@ -35,7 +35,8 @@ struct err {
 };
 
 extern const char *prog;	/* the program's name, for messages */
-void program(const char *name);	/* sets it; at exit, stdout that cannot be written is status 1 */
+/* Sets it, also in argv[0], for getopt; at exit, stdout that cannot be written is status 1. */
+void program(char **argv, const char *name);
 extern int quiet;		/* -q: no progress lines */
 
 int err_set(struct err *, const char *fmt, ...) PRINTF(2, 3);	/* always returns -1 */
@@ -1363,6 +1364,7 @@ void eval_tables(struct eval_tables *, struct eval *, const uint32_t *weight);
 void eval_tables_free(struct eval_tables *);
 int eval_rule_of(const struct eval *, int word);
 extern const char *const eval_rule_name[EV_RULES];
+#define EVAL_RULE_NAMES "coco,voc07,voc10,darknet,ultralytics,ultralytics-2019"
 struct eval_row { const char *rule; char metric[20]; double value; };
 #define EVAL_ROWS 192
 /* In process (yolo-train): eval_open with eval_defaults, eval_add for the pictures of each batch,
@@ -1980,6 +1982,8 @@ int bench_step(int argc, char **argv);
 int bench_eval(int argc, char **argv);
 /* benchutil.c */
 double bench_median(double *t, int n);		/* sorts t */
+/* An option's number; -1: it is none, which is said. */
+int bench_number(char letter, const char *s, long lo, long hi, int *out);
 void bench_reset_peak(void);			/* of the process's memory */
 double bench_peak_mb(void);
 double bench_rss_mb(void);

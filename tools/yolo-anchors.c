@@ -468,7 +468,7 @@ main(int argc, char **argv)
 	int bad;
 
 	calm_threads(argv);
-	program("yolo-anchors");
+	program(argv, "yolo-anchors");
 	parse(&m, argc, argv);
 	if (m.arg['k'] && num_int(m.arg['k'], 1, MAX_K, &k))
 		die(2, "-k %s: want a number of anchors from 1 to %d", m.arg['k'], MAX_K);

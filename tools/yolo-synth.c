@@ -470,7 +470,7 @@ main(int argc, char **argv)
 	const char *dir = "synth";
 	int opt;
 
-	program("yolo-synth");
+	program(argv, "yolo-synth");
 	while ((opt = getopt_long(argc, argv, "hn:o:qS:s:V", longopts, NULL)) >= 0)
 		switch (opt) {
 		case 'h': fputs(usage, stdout); return 0;

@@ -1,0 +1,69 @@
+#!/bin/sh
+# yolo-bench: what its commands refuse and how, from anywhere; the table of a step.
+n=0
+t=$(mktemp -d) || exit 1
+trap 'rm -rf "$t"' EXIT
+here=$PWD
+ok() { n=$((n + 1)); if [ "$1" = 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; fi; }
+says() {	# says STATUS WORDS ARG...: one line of ours with these words, and the status
+	want=$1 words=$2; shift 2
+	./yolo-bench "$@" >"$t/out" 2>"$t/err"; got=$?
+	[ $got = "$want" ] && grep -q "^yolo-bench: .*$words" "$t/err" && [ ! -s "$t/out" ]
+	ok $? "yolo-bench $*: $words"
+}
+
+for c in loader prep sync scale doctor check mark steps report; do
+	says 1 'not built yet' $c -c cfg/demo.cfg
+done
+says 2 'no such command' bogus
+says 2 '-b abc: want a whole number' step -b abc
+says 2 '-b 0: want a whole number' step --batch 0
+says 2 '-j 2000: want a whole number' step -j 2000
+says 2 '-s 0: want a side' step -s 0
+says 2 'fp32, tf32' step -p fp8
+says 2 'one shard at most' step a.shard b.shard
+says 1 'No such file' step -c "$t/nosuch.cfg"
+says 2 '-s x: want a side' ops --side x
+says 2 'takes no operand' ops cfg/demo.cfg
+says 2 'want some of coco' eval -m nosuch
+says 2 'want json or tsv' eval -f xml
+says 2 '-j 0: want a whole number' eval -j 0
+says 2 'both -t truth and dets' eval dets
+says 2 'invalid option' ops -Z
+for c in ops step eval; do
+	bad=
+	for o in $(./yolo-bench $c -h | grep -o '\[-[A-Za-z]*' | sed 's/\[-//; s/./& /g'); do
+		grep -q "^\.It Fl $o , -[a-z]" man/yolo-bench.1 || bad="$bad -$o"
+	done
+	[ -z "$bad" ]; ok $? "$c: every option of -h is in the page, with a long name$bad"
+done
+for o in $(grep -o '^\.It Fl [A-Za-z] , -[a-z-]*' man/yolo-bench.1 | sed 's/.*, -//'); do
+	case $o in help|version) continue;; esac
+	cat benchops.c benchstep.c bencheval.c | grep -q "\"$o\", [01], NULL"
+	ok $? "--$o of the page is there"
+done
+
+# From another folder; a cfg of ours is found all the same.
+(cd "$t" && "$here/yolo-bench" ops -s 416 >ops && "$here/yolo-bench" ops -c cfg/demo.cfg >demo &&
+	"$here/yolo-bench" step -q -C -c cfg/demo.cfg -b 1 -s 64 -O n=2 -O threads=1 -o step)
+ok $? "from another folder"
+grep -q "^total	yolov3-tiny.cfg" "$t/ops" && grep -q "^total	demo.cfg" "$t/demo"
+ok $? "with the stock cfgs"
+awk -F '\t' 'NR == 1 { n = NF } NR == 2 { ok = NF == n && $7 > 0 && $9 > 0 }
+	NR == 3 { ok = ok && /^#layer/; n = NF } NR > 3 { ok = ok && NF == n && !/nan|inf/; rows++ }
+	END { exit !(ok && rows == 22) }' "$t/step"
+ok $? "step -C -o: two tables, whole"
+
+# A made-up set goes, also after a signal.
+mkdir "$t/tmp"
+TMPDIR=$t/tmp ./yolo-bench eval -q -O n=100000 -O images=50 >"$t/out" 2>&1 &
+pid=$!
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	ls "$t/tmp"/*/dets.json >"$t/ls" 2>&1 && break
+	sleep .2
+done
+kill -TERM $pid
+wait $pid
+[ $? = 143 ]; ok $? "eval: SIGTERM is 143"
+[ -z "$(ls "$t/tmp")" ]; ok $? "and the set is gone"
+echo "1..$n"
