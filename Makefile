@@ -1,7 +1,7 @@
 # make            build what this machine can (config.mk says what that is)
 # make demo       draw a data set, train on it for two minutes or so, score, draw
 # make check      run the tests       make golden   run the golden cases
-# make fuzz       fuzz the parsers    make install  programs, cfgs and man pages
+# make fuzz       fuzz the parsers    make install  programs, cfgs and man pages (uninstall: away)
 # make long       tests that take minutes: every published network trains a step
 # SAN=1 sanitizers; CUDA=no CPU only; ARCH=all every GPU architecture
 PREFIX  = /usr/local
@@ -111,6 +111,11 @@ install: default
 	cp man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	cp man/*.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	cp cfg/*.cfg $(DESTDIR)$(PREFIX)/share/yolo/cfg
+uninstall:
+	rm -f $(PROG:%=$(DESTDIR)$(PREFIX)/bin/%) $(TOOL:tools/%=$(DESTDIR)$(PREFIX)/bin/%) \
+	    $(patsubst man/%,$(DESTDIR)$(PREFIX)/share/man/man1/%,$(wildcard man/*.1)) \
+	    $(patsubst man/%,$(DESTDIR)$(PREFIX)/share/man/man5/%,$(wildcard man/*.5))
+	rm -rf $(DESTDIR)$(PREFIX)/share/yolo
 
 # The set that plain ./yolo-train trains on: drawn, not downloaded.
 demo-data: data/demo.shard data/demo-val.shard
@@ -124,6 +129,6 @@ demo: default
 	sh tools/demo
 fuzz:
 	sh test/fuzz/run.sh
-.PHONY: all default check long golden clean install demo-data demo fuzz
+.PHONY: all default check long golden clean install uninstall demo-data demo fuzz
 .SECONDARY:
 -include $(wildcard *.d tools/*.d test/*.d)

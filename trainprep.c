@@ -355,17 +355,21 @@ open_dir(struct train_cmd *c, struct err *e)
 }
 
 /* ./yolo-train with no operand trains the set that make drew. */
-static void
-demo_defaults(struct train_cmd *c)
+static int
+demo_defaults(struct train_cmd *c, struct err *e)
 {
 	static char *demo[] = { (char *)"data/demo.shard" };
 
 	if (c->nin || c->resume)
-		return;
+		return 0;
+	if (access(demo[0], R_OK))
+		return err_set(e, "nothing to train on: want pictures with labels, or a shard, or "
+		    "to be run where make drew data/demo.shard");
 	c->in = demo;
 	c->nin = 1;
 	if (!c->arg['v'])
 		c->arg['v'] = "data/demo-val.shard";
+	return 0;
 }
 
 static int
@@ -407,11 +411,12 @@ train_prepare(struct train_cmd *c, struct err *e)
 	char *was;
 
 	c->dir = c->arg['o'] ? c->arg['o'] : "run";
-	demo_defaults(c);
 	c->usage = 1;
 	if (numbers(c, e))
 		return -1;
 	c->usage = 0;
+	if (demo_defaults(c, e))
+		return -1;
 	if (c->arg['w'] && !c->resume && access(c->arg['w'], R_OK)) /* before hours of packing */
 		return err_set(e, "%s: %s", c->arg['w'], strerror(errno));
 	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) ||

@@ -1,0 +1,42 @@
+#!/bin/sh
+# The scripts in tools/ and what "make install" puts down: from any folder, nothing of others removed.
+n=0
+t=$(mktemp -d) || exit 1
+trap 'rm -rf "$t"' EXIT
+here=$PWD
+ok() { n=$((n + 1)); if [ "$1" = 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; fi; }
+
+mkdir "$t/mine"
+echo work >"$t/mine/thesis"
+(cd "$t" && "$here/tools/demo" mine) >"$t/out" 2>&1
+[ $? = 1 ] && grep -q '^demo: .*name another folder' "$t/out" && [ -s "$t/mine/thesis" ]
+ok $? "demo: a folder that holds something else stays"
+(cd "$t" && "$here/tools/demo" -h) >"$t/out" 2>&1
+[ $? = 2 ] && grep -q '^usage: tools/demo' "$t/out"; ok $? "demo: usage"
+for s in losses plot 'cfg-table -h'; do
+	(cd "$t" && eval "\"$here/tools/\"$s") >"$t/out" 2>&1
+	[ $? = 2 ] && grep -q '^usage: tools/' "$t/out"; ok $? "$s: usage"
+done
+(cd "$t" && "$here/tools/cfg-table" cfg/demo.cfg) >"$t/out" 2>&1
+grep -q '^cfg/demo.cfg	160x160	22	202362	809468	' "$t/out"; ok $? "cfg-table from another folder"
+
+# "make install" of this tree as it is; where the drawn set is not there yet make would draw it.
+[ -e data/demo.shard ] || { echo "ok $((n + 1)) - install # SKIP not made"; echo "1..$((n + 1))"; exit; }
+p=$t/root/opt/y
+make -s -o default KIND="$(cat .kind)" install DESTDIR="$t/root" PREFIX=/opt/y >"$t/out" 2>&1
+ok $? "make install DESTDIR PREFIX"
+(cd "$t" && "$p/bin/yolo-bench" ops -c cfg/nuclei.cfg) | grep -q '^total	nuclei.cfg'
+ok $? "a stock cfg is found by its name"
+tools/yolo-synth -q -n 12 -s 64 -o "$t/set" &&
+	./yolo-prep -q -n "$t/set/names" -o "$t/set.shard" "$t/set/images" &&
+	(cd "$t" && "$p/bin/yolo-train" -q -c cfg/demo.cfg -O @cfg/recipe-modern.cfg -b 4 -s 64 \
+	    -O threads=1 -O steps=1 -o run set.shard >log 2>err && [ -s run/last.safetensors ])
+ok $? "a recipe is found too"
+(cd "$t" && "$p/bin/yolo-anchors" -c cfg/demo.cfg set.shard) | grep -q '^anchors='
+ok $? "and by yolo-anchors"
+(cd "$t" && "$p/bin/yolo-train" -o none) >"$t/out" 2>&1
+[ $? = 1 ] && grep -q 'data/demo.shard.*make' "$t/out" && [ ! -e "$t/none" ]
+ok $? "no operand, no drawn set: says what to do"
+make -s KIND="$(cat .kind)" uninstall DESTDIR="$t/root" PREFIX=/opt/y
+[ -z "$(find "$t/root" -type f)" ]; ok $? "make uninstall takes all of it away"
+echo "1..$n"
