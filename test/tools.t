@@ -19,7 +19,8 @@ for s in losses plot 'cfg-table -h'; do
 	[ $? = 2 ] && grep -q '^usage: tools/' "$t/out"; ok $? "$s: usage"
 done
 (cd "$t" && "$here/tools/cfg-table" cfg/demo.cfg) >"$t/out" 2>&1
-grep -q '^cfg/demo.cfg	160x160	22	202362	809468	' "$t/out"; ok $? "cfg-table from another folder"
+grep -q '^cfg/demo.cfg	160x160	22	202362	809468	' "$t/out"
+ok $? "cfg-table from another folder"
 
 # "make install" of this tree as it is: nothing is built, and what was built stays good.
 p=$t/image/opt/y
