@@ -266,33 +266,47 @@ fill(struct source *s)
 	return 1;
 }
 
-/* Names are looked up from the working directory, then from the list's folder; blanks at the end
- * belong to the name if such a file exists. */
-static void
+/* Where a name leads: from the working directory, then from the list's folder.  NULL: nowhere. */
+static char *
+found(const char *name, const char *dir)
+{
+	char *path = access(name, F_OK) ? path_join(dir, name) : xstrdup(name);
+
+	if (*name && !access(path, F_OK))
+		return path;
+	free(path);
+	return NULL;
+}
+
+/* As yolo-prep reads lists: blanks at the ends belong to the name only if such a file exists, the
+ * backslashes of Windows are turned, # begins a comment unless there is such a file.  0: there is
+ * no name in the line. */
+static int
 look_up(struct where *w, char *line, const char *dir)
 {
-	size_t n = strlen(line);
-	char *other;
+	char *name = xstrdup(line), *end;
 
-	if (access(line, F_OK)) {
-		while (n && strchr(" \t", line[n - 1]))
-			n--;
-		other = xasprintf("%.*s", (int)n, line);
-		if (access(other, F_OK)) {
-			w->path = path_join(dir, other);
-			if (!access(w->path, F_OK) || *other == '/') {
-				w->name = other;
-				return;
-			}
-			free(w->path);
-			w->path = NULL;
-		}
-		if (!access(other, F_OK))
-			line[n] = 0;
-		free(other);
+	if (!(w->path = found(name, dir))) {
+		free(name);
+		line += strspn(line, " \t");
+		for (end = line + strlen(line); end > line && strchr(" \t", end[-1]);)
+			*--end = 0;
+		name = xstrdup(line);
+		w->path = *line ? found(name, dir) : NULL;
 	}
-	w->name = xstrdup(line);
-	w->path = xstrdup(line);
+	if (!w->path && strchr(name, '\\')) {
+		for (char *p = name; *p; p++)
+			*p = *p == '\\' ? '/' : *p;
+		if (!(w->path = found(name, dir)))
+			strcpy(name, line);
+	}
+	if (!w->path && (!*name || *name == '#')) {
+		free(name);
+		return 0;
+	}
+	w->path = w->path ? w->path : xstrdup(name);
+	w->name = name;
+	return 1;
 }
 
 /* A picture or a shard where a list of names is read: 1 and why. */
@@ -337,23 +351,26 @@ next_line(struct source *s, struct where *w)
 		}
 		if (l->pos == l->len)
 			return -1;
-		if (!l->begun++ && no_list(l, w))
+		if (!l->begun && no_list(l, w))
 			return 1;
+		if (!l->begun && l->len - l->pos >= 3 &&
+		    !memcmp(l->buf + l->pos, "\xef\xbb\xbf", 3))
+			l->pos += 3;	/* a byte order mark */
+		l->begun = 1;
 		line = l->buf + l->pos;
 		n = nl ? (size_t)(nl - line) : l->len - l->pos;
 		l->pos += n + (nl != NULL);
 		while (n && line[n - 1] == '\r')
 			n--;
-		if (!n)
-			continue;
 		line = xasprintf("%.*s", (int)n, line);
 		if (strlen(line) < n)
-			refuse(w, line, "a NUL byte in a list of names: want each on "
+			r = refuse(w, line, "a NUL byte in a list of names: want each on "
 			    "a line");
 		else
-			look_up(w, line, l->dir);
+			r = look_up(w, line, l->dir);
 		free(line);
-		return 1;
+		if (r)
+			return 1;
 	}
 }
 
