@@ -102,7 +102,8 @@ read_tail(struct member *m, struct err *e)
 		if (n->offset < SHARD_HEAD || n->offset > f->index ||
 		    n->length > f->index - n->offset || n->box > f->nbox ||
 		    n->nbox > f->nbox - n->box || n->name >= m->names_len ||
-		    n->length < shard_image_at(n->name_len, n->nbox) || n->name_len > 65535)
+		    n->length < shard_image_at(n->name_len, n->nbox) || n->name_len > 65535 ||
+		    n->w < 1 || n->h < 1 || n->codec > CODEC_RAW || n->orientation > 8)
 			why = "index";
 	}
 	for (uint64_t i = 0; i < f->nbox; i++)

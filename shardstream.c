@@ -146,7 +146,7 @@ stream_next(struct shard_stream *s, struct record *out, struct err *e)
 	if (r.kind == REC_END)
 		return at_end(s, &r, e);
 	p = s->buf + SHARD_REC;
-	if (r.kind != REC_IMAGE || memchr(p, 0, r.name_len))
+	if (r.kind != REC_IMAGE || memchr(p, 0, r.name_len) || r.w < 1 || r.h < 1)
 		return err_set(e, "%s: record at byte %llu: not a picture, the file is damaged",
 		    s->name, (unsigned long long)s->at);
 	XXH3_64bits_update(s->sums, s->buf + 8, 8);

@@ -104,7 +104,8 @@ if [ -e "$cfg" ]; then
 	[ $? = 1 ] && said 'e/d.pbm: no picture format known' && ! said 'c.jfif'
 	ok "in yolo-detect too" $?
 	mkdir -p 'w/my pics'; cp $p/000000.jpg 'w/my pics/a b.jpg'; cp $p/000001.jpg w/c.jpg
-	printf '\357\273\277my pics/a b.jpg \r\n# two\r\n\r\n  \r\n my pics\\a b.jpg\nc.jpg' >w/l.txt
+	printf '\357\273\277my pics/a b.jpg \r\n# two\r\n\r\n  \r\n my pics\\a b.jpg\nc.jpg' \
+	    >w/l.txt
 	status 0 "$prep" -q -o w.shard w/l.txt && [ "$(records w.shard)" = 3 ] &&
 	    status 0 "$detect" -d cpu -q -t 0 -c "$cfg" -w run/last.safetensors w/l.txt &&
 	    [ "$(grep -v '^#' out | cut -f 1 | uniq | tr '\n' ,)" = 'my pics/a b.jpg,c.jpg,' ]
