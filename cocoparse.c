@@ -15,7 +15,7 @@
 enum { MAX_DEPTH = 500, MAX_NAME = 4096 };
 enum section { S_OTHER, S_IMAGES, S_ANNOTATIONS, S_CATEGORIES };
 enum field { F_OTHER, F_ID, F_FILE, F_WIDTH, F_HEIGHT, F_IMAGE, F_CATEGORY, F_BBOX, F_AREA, F_CROWD,
-	F_POLYGON, F_NAME };
+	F_DIFFICULT, F_POLYGON, F_NAME };
 
 struct coco {
 	struct labels *l;
@@ -141,6 +141,7 @@ number(void *arg, const char *s, size_t n)
 		case F_HEIGHT: c->image.h = v >= 1 && v < 1e9 ? (int)v : 0; break;
 		case F_AREA: c->ann.area = v; break;
 		case F_CROWD: c->ann.crowd = v != 0; break;
+		case F_DIFFICULT: c->ann.difficult = v != 0; break;
 		default: break;
 		}
 	return 1;
@@ -177,6 +178,8 @@ boolean(void *arg, int v)
 
 	if (c->depth == 3 && c->section == S_ANNOTATIONS && c->field == F_CROWD)
 		c->ann.crowd = v != 0;
+	if (c->depth == 3 && c->section == S_ANNOTATIONS && c->field == F_DIFFICULT)
+		c->ann.difficult = v != 0;
 	return 1;
 }
 
@@ -189,6 +192,7 @@ map_key(void *arg, const unsigned char *s, size_t n)
 		{ "id", S_ANNOTATIONS, F_ID }, { "image_id", S_ANNOTATIONS, F_IMAGE },
 		{ "category_id", S_ANNOTATIONS, F_CATEGORY }, { "bbox", S_ANNOTATIONS, F_BBOX },
 		{ "area", S_ANNOTATIONS, F_AREA }, { "iscrowd", S_ANNOTATIONS, F_CROWD },
+		{ "difficult", S_ANNOTATIONS, F_DIFFICULT },	/* VOC's, as unpack.c keeps it */
 		{ "segmentation", S_ANNOTATIONS, F_POLYGON }, { "id", S_CATEGORIES, F_ID },
 		{ "name", S_CATEGORIES, F_NAME },
 	};

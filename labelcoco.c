@@ -147,7 +147,7 @@ annotation(struct join *c, size_t i)
 {
 	struct coco_annotation *a = &c->in.ann[i];
 	struct box b = { a->box[0], a->box[1], a->box[2], a->box[3], a->area, a->id, 0,
-		a->crowd ? BOX_CROWD : 0 };
+		(a->crowd ? BOX_CROWD : 0) | (a->difficult ? BOX_DIFFICULT : 0) };
 	struct coco_category key = { a->category, NULL, 0 },
 			     *k = (struct coco_category *)bsearch(
 				 &key, c->in.category, c->in.ncategory, sizeof key, by_id);

@@ -21,7 +21,7 @@ struct unpack {
 	int64_t *class_id;
 	int nclass, keep_ids, keep_ann;	/* ids of pictures, of boxes: all there, all different */
 	FILE *list, *ann;		/* list of pictures; COCO's annotations */
-	long n, nann, lost;
+	long n, nann, lost, plain;	/* plain: difficult boxes written like others */
 	struct err *e;
 	/* a format's way with one record: rel is the picture's path below dir */
 	int (*record)(struct unpack *, const struct record *, const char *rel);
@@ -169,6 +169,7 @@ to_yolo(struct unpack *u, const struct record *r, const char *rel)
 	for (int i = 0; f && i < r->nbox; i++) {
 		const struct box *b = &r->box[i];
 
+		u->plain += (b->flags & (BOX_CROWD | BOX_DIFFICULT)) == BOX_DIFFICULT;
 		if (b->flags & BOX_CROWD)
 			u->lost++;		/* as a box like others it would be a lie */
 		else
@@ -472,9 +473,12 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
 		bad = err_set(e, "%s: %s", dir, strerror(errno));
 	if (bad)
 		nftw(tmp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	else if (u.lost)
+	if (!bad && u.lost)
 		warn("%ld crowd boxes left out: %s labels cannot say that a box is a crowd", u.lost,
 		    format);
+	if (!bad && u.plain)
+		warn("%ld difficult boxes are written like others: %s labels cannot tell them",
+		    u.plain, format);
 	free(tmp);
 	return bad;
 }

@@ -430,7 +430,7 @@ struct coco_annotation {
 	struct coco_id image, category;
 	double box[4], area;
 	int64_t id;
-	int nbox, polygon, crowd, line;	/* nbox: numbers in bbox, -1 not all numbers */
+	int nbox, polygon, crowd, difficult, line;	/* nbox: of bbox, -1 not all numbers */
 };
 struct coco_file {
 	struct coco_image *image;

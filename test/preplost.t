@@ -139,7 +139,14 @@ mkdir f; cp $p/000000.jpg f/a.jpg; cp $p/000001.jpg f/a.jpeg; echo "$box" >f/a.t
 	'fv/Annotations: a-2.xml a.xml  fv/JPEGImages: a-2.jpg a.jpeg ' ] &&
     "$prep" -q -o fv.shard fv && [ "$(records fv.shard)" = 2 ]
 ok "two pictures of one stem as VOC" $?
-sed 's/"id":1,"file/"id":1,"file/;s/000000/000001/' i.json >j.json
+xml a | sed 's/<bnd/<difficult>1<\/difficult>&/' >v/Annotations/a.xml
+cp $p/000002.jpg v/JPEGImages/a.jpg
+"$prep" -q -o dv.shard v/Annotations/a.xml && "$prep" -q -x dc -f coco dv.shard &&
+    "$prep" -q -o dc.shard dc/instances.json && "$prep" -q -x dcv -f voc dc.shard &&
+    status 0 grep -q '<difficult>1' dcv/Annotations/a.xml
+ok "difficult goes through COCO and back" $?
+status 0 "$prep" -x dy dv.shard && said '1 difficult boxes'; ok "and YOLO says that it cannot" $?
+sed 's/000000/000001/' i.json >j.json
 "$prep" -q -o g.shard i.json:$p j.json:$p && status 0 "$prep" -x g -f coco g.shard &&
     said numbered && status 0 "$prep" -q -o g2.shard g/instances.json &&
     [ "$(records g2.shard)" = 2 ] && [ "$(grep -o '"image_id":2' g/instances.json)" ]
