@@ -197,10 +197,8 @@ quota(void)
 	FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
 	long period, max = 0;
 
-	if (f && fscanf(f, "%ld %ld", &max, &period) == 2 && period > 0)
-		max = (max + period - 1) / period;
-	else
-		max = 0;
+	max = f && fscanf(f, "%ld %ld", &max, &period) == 2 && period > 0 ?
+	    (max + period - 1) / period : 0;
 	if (f)
 		fclose(f);
 	return (int)max;
