@@ -102,11 +102,7 @@ progress_end(void)
 void *
 xmalloc(size_t n)
 {
-	void *p = malloc(n ? n : 1);
-
-	if (!p)
-		die(1, "out of memory (%zu bytes)", n);
-	return p;
+	return xrealloc(NULL, n);
 }
 
 void *

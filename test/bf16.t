@@ -1,16 +1,7 @@
 #!/bin/sh
 # Training in bfloat16: near fp32 (golden/train says how near), half the arena, the same run or
 # none, and what cannot be is said.
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
-n=0
-ok() {		# ok STATUS NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then echo "ok $n - $2"; return; fi
-	echo "not ok $n - $2"
-	sed 's/^/# /' "$t/err" 2>/dev/null | tail -n 5
-}
-has() { grep -q -- "$1" "$t/err"; }	# has PATTERN: is it on stderr?
+. test/runs.sh
 train() { ./yolo-train -q -O threads=1 -d cpu "$@" 2>"$t/err"; }
 small() { train -c test/small.cfg -A none -O warmup=0 -O steps=60 "$@" "$t/set.shard"; }
 meta() { head -c 20000 "$1" | grep -a -o "\"precision\":\"[a-z0-9]*\""; }

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "weightstest.h"
 #include "yolo.h"
 
 static const char shared[] = "../shared/data/weights/";
@@ -14,26 +15,6 @@ ok(int good, const char *what)
 	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
 	failed += !good;
 	return good;
-}
-
-static int
-same(const struct params *p, const struct weights *a, const struct weights *b)
-{
-	return !memcmp(a->train, b->train, p->ntrain * sizeof(float)) &&
-	    !memcmp(a->stat, b->stat, p->nstat * sizeof(float));
-}
-
-static int
-same_files(const char *a, const char *b, size_t from)
-{
-	size_t n, m;
-	struct err e;
-	char *x = file_read(a, 1 << 26, &n, &e), *y = file_read(b, 1 << 26, &m, &e);
-	int r = x && y && n == m && n > from && !memcmp(x + from, y + from, n - from);
-
-	free(x);
-	free(y);
-	return r;
 }
 
 static int

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "weightstest.h"
 #include "yolo.h"
 
 static char *dir;
@@ -56,26 +57,6 @@ number(const struct params *p, struct weights *w)
 		for (size_t k = 0; k < p->p[i].n; k++)
 			(p->p[i].kind >= P_MEAN ? w->stat : w->train)[p->p[i].off + k] =
 			    (float)(p->p[i].layer * 100000 + (int)p->p[i].kind * 10000) + (float)k;
-}
-
-static int
-same(const struct params *p, const struct weights *a, const struct weights *b)
-{
-	return !memcmp(a->train, b->train, p->ntrain * sizeof(float)) &&
-	    !memcmp(a->stat, b->stat, p->nstat * sizeof(float));
-}
-
-static int
-same_files(const char *a, const char *b, size_t from)
-{
-	size_t n, m;
-	struct err e;
-	char *x = file_read(a, 1 << 26, &n, &e), *y = file_read(b, 1 << 26, &m, &e);
-	int r = x && y && n == m && n > from && !memcmp(x + from, y + from, n - from);
-
-	free(x);
-	free(y);
-	return r;
 }
 
 static void

@@ -1,15 +1,6 @@
 #!/bin/sh
 # Training as a user runs it: resume after a kill, ranks, signals, refusals.
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
-n=0
-ok() {		# ok STATUS NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then echo "ok $n - $2"; return; fi
-	echo "not ok $n - $2"
-	sed 's/^/# /' "$t/err" 2>/dev/null | tail -n 5
-}
-has() { grep -q -- "$1" "$t/err"; }	# has PATTERN: is it on stderr?
+. test/runs.sh
 train() { ./yolo-train -q -c test/small.cfg -O threads=1 -v "$t/val.shard" "$@" 2>"$t/err"; }
 
 tools/yolo-synth -q -n 37 -s 96 -S 3 -o "$t/set" &&
