@@ -8,86 +8,62 @@
 
 /* ---- maxpool ------------------------------------------------------------------------------ */
 
-/* Outside is minus infinity; on equal values the first tap in row order wins; a NaN stays.  A row
- * is one pixel and its channels: whether a tap lies outside is asked once for all of them. */
+/* Outside is minus infinity; on equal values the first tap in row order wins; a NaN stays.  tap may
+ * be NULL: nobody asks where the maximum was. */
 KERNEL
 maxpool_k(struct pool_shape s, const void *x, void *y, unsigned char *tap)
 {
-	ROWS (o, s.n * s.oh * s.ow) {
-		const int ch = s.c, taps = s.size * s.size;	/* a byte written might be s's */
-		void *__restrict__ best = item(y, o * s.c);
-		unsigned char *__restrict__ which = tap + o * s.c;
-		int b = o / (s.oh * s.ow), top = o / s.ow % s.oh * s.stride_y - s.pad_y;
-		int left = o % s.ow * s.stride_x - s.pad_x;
+	BY_USUAL(KEEP, tap != NULL, 0, PIECES (o, s.n * s.oh * s.ow, c, s.c, len) {
+		int r = o / s.ow, b = r / s.oh, top = (r - b * s.oh) * s.stride_y - s.pad_y;
+		int left = (o - r * s.ow) * s.stride_x - s.pad_x;
+		float best[PIECE];
+		unsigned char which[PIECE];
 
-		LANES (c, ch) {
-			store(best, c, -INFINITY);
-			which[c] = 0;
+		WITHIN (j, len) {
+			best[j] = -INFINITY;
+			which[j] = 0;
 		}
-		for (int t = 0; t < taps; t++) {
-			int iy = top + t / s.size, ix = left + t % s.size;
-			const void *__restrict__ from = item(x, ((b * s.h + iy) * s.w + ix) * s.c);
+		for (int iy = top > 0 ? top : 0; iy < top + s.size && iy < s.h; iy++)
+			for (int ix = left > 0 ? left : 0; ix < left + s.size && ix < s.w; ix++) {
+				int t = (iy - top) * s.size + ix - left;
+				int from = ((b * s.h + iy) * s.w + ix) * s.c + c;
 
-			if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w)
-				continue;
-			LANES (c, ch) {
-				float v = load(from, c), old = load(best, c);
-				int better = v > old || v != v;
+				WITHIN (j, len) {
+					float v = load(x, from + j);
+					int better = (v > best[j]) | (v != v);
 
-				store(best, c, better ? v : old);
-				which[c] = better ? (unsigned char)t : which[c];
+					best[j] = better ? v : best[j];
+					which[j] = KEEP & better ? (unsigned char)t : which[j];
+				}
 			}
-		}
-	}
+		WITHIN (j, len)
+			store(y, o * s.c + c + j, best[j]);
+		WITHIN (j, KEEP ? len : 0)
+			tap[o * s.c + c + j] = which[j];
+	});
 }
 
-/* The same without memory of where the maximum was. */
-KERNEL
-maxpool_only_k(struct pool_shape s, const void *x, void *y)
-{
-	ROWS (o, s.n * s.oh * s.ow) {
-		const int ch = s.c;
-		void *__restrict__ best = item(y, o * s.c);
-		int b = o / (s.oh * s.ow), top = o / s.ow % s.oh * s.stride_y - s.pad_y;
-		int left = o % s.ow * s.stride_x - s.pad_x;
-
-		LANES (c, ch)
-			store(best, c, -INFINITY);
-		for (int t = 0; t < s.size * s.size; t++) {
-			int iy = top + t / s.size, ix = left + t % s.size;
-			const void *__restrict__ from = item(x, ((b * s.h + iy) * s.w + ix) * s.c);
-
-			if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w)
-				continue;
-			LANES (c, ch) {
-				float v = load(from, c), old = load(best, c);
-
-				store(best, c, v > old || v != v ? v : old);
-			}
-		}
-	}
-}
-
+/* The windows that hold a pixel, last to first: taps in their order. */
 KERNEL
 maxpool_back_k(struct pool_shape s, const void *dy, const unsigned char *tap, void *dx, int add)
 {
 	PIECES (i, s.n * s.h * s.w, c, s.c, len) {
-		int b = i / (s.h * s.w), row = i / s.w % s.h + s.pad_y, col = i % s.w + s.pad_x;
+		int r = i / s.w, b = r / s.h;
+		int row = r - b * s.h + s.pad_y, col = i - r * s.w + s.pad_x;
+		int down = row / s.stride_y < s.oh ? row / s.stride_y : s.oh - 1;
+		int right = col / s.stride_x < s.ow ? col / s.stride_x : s.ow - 1;
 		float sum[PIECE];
 
 		WITHIN (j, len)
 			sum[j] = add ? load(dx, i * s.c + c + j) : 0;
-		for (int t = 0; t < s.size * s.size; t++) {
-			int ty = row - t / s.size, tx = col - t % s.size;
-			int oy = ty / s.stride_y, ox = tx / s.stride_x;
-			int from = ((b * s.oh + oy) * s.ow + ox) * s.c + c;
+		for (int oy = down; oy >= 0 && row - oy * s.stride_y < s.size; oy--)
+			for (int ox = right; ox >= 0 && col - ox * s.stride_x < s.size; ox--) {
+				int t = (row - oy * s.stride_y) * s.size + col - ox * s.stride_x;
+				int from = ((b * s.oh + oy) * s.ow + ox) * s.c + c;
 
-			if (ty < 0 || tx < 0 || ty % s.stride_y || tx % s.stride_x || oy >= s.oh ||
-			    ox >= s.ow)
-				continue;
-			WITHIN (j, len)
-				sum[j] += tap[from + j] == t ? load(dy, from + j) : 0;
-		}
+				WITHIN (j, len)
+					sum[j] += tap[from + j] == t ? load(dy, from + j) : 0;
+			}
 		WITHIN (j, len)
 			store(dx, i * s.c + c + j, sum[j]);
 	}
@@ -96,10 +72,7 @@ maxpool_back_k(struct pool_shape s, const void *dy, const unsigned char *tap, vo
 static void
 maxpool(struct dev *d, const struct pool_shape *s, const void *x, void *y, unsigned char *tap)
 {
-	if (tap)
-		RUNROWS(d, maxpool_k, s->n * s->oh * s->ow, *s, x, y, tap);
-	else
-		RUNROWS(d, maxpool_only_k, s->n * s->oh * s->ow, *s, x, y);
+	RUN(d, maxpool_k, s->n * s->oh * s->ow * s->c, *s, x, y, tap);
 }
 
 static void
