@@ -356,6 +356,9 @@ labels_read(struct dataset *d, const char *input, const char *names, label_repor
 	if (!r && before && !l.map && l.numbers)
 		label_say(&l, SAY_NOTE, "%s: it names no classes, so its numbers are taken for "
 		    "those of the inputs before: 0 is '%s'", input, d->class_name[0]);
+	if (!r && l.bare)
+		label_say(&l, SAY_NOTE, "%s: %ld of %ld pictures have no label file, taken as "
+		    "background", input, l.bare, l.pictures);
 	free(l.map);
 	free(voc);
 	free(path);

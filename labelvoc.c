@@ -253,7 +253,7 @@ one_xml(struct labels *l, const char *path)
 		free(name);
 		if (image_file_size(pic, &w, &h, &orientation, &why))
 			w = v->w, h = v->h;
-		else if (w != v->w || h != v->h)
+		else if ((v->w || v->h) && (w != v->w || h != v->h))
 			label_say(l, SAY_NOTE,
 			    "%s: says %dx%d, the picture is %dx%d; the picture is right", path,
 			    v->w, v->h, w, h);

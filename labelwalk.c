@@ -110,7 +110,7 @@ peek(const char *path, char *head, size_t n)
 	return got;
 }
 
-/* The label files in use, and the folders that they lie in. */
+/* The label files in use, and the folders where the pictures' labels may lie. */
 static void
 in_use(struct labels *l, int from, struct label_files *used, struct label_files *dirs)
 {
@@ -118,6 +118,9 @@ in_use(struct labels *l, int from, struct label_files *used, struct label_files 
 
 	for (int i = from; i < l->d->n; i++) {
 		label_paths(l->d->item[i].path, label);
+		add(dirs, path_dir(label[0]));
+		if (label[1])
+			add(dirs, path_dir(label[1]));
 		if (label[1] && !access(label[1], F_OK) && access(label[0], F_OK)) {
 			free(label[0]);
 			label[0] = label[1];
@@ -126,15 +129,11 @@ in_use(struct labels *l, int from, struct label_files *used, struct label_files 
 		add(used, label[0]);
 	}
 	label_files_sort(used);
-	for (size_t i = 0; i < used->n; i++) {
-		if (access(used->v[i], F_OK))
-			continue;
-		if (i && !strcmp(used->v[i - 1], used->v[i]))
+	label_files_sort(dirs);
+	for (size_t i = 1; i < used->n; i++)
+		if (!strcmp(used->v[i - 1], used->v[i]) && !access(used->v[i], F_OK))
 			label_say(
 			    l, SAY_NOTE, "%s: used for two pictures of that name", used->v[i]);
-		add(dirs, path_dir(used->v[i]));
-	}
-	label_files_sort(dirs);
 }
 
 /* Files that no picture claims: lost data, or a slip in a name. */
@@ -153,7 +152,7 @@ orphans(struct labels *l, const struct label_files *all, int from)
 
 		if (image_named(path))
 			;
-		else if (!dot || strcmp(dot, ".txt")) {
+		else if (!dot || strcasecmp(dot, ".txt")) {
 			n = peek(path, head, sizeof head);
 			if (image_format(head, n) != IMG_UNKNOWN && memcmp(head, "BM", 2))
 				label_say(l, SAY_NOTE, "%s: holds a picture, but its name does not "
@@ -162,7 +161,8 @@ orphans(struct labels *l, const struct label_files *all, int from)
 		    (strstr(whole, "/labels/") || (label_files_has(&dirs, dir) &&
 		    peek(path, head, sizeof head) && sscanf(head, "%lf %lf %lf %lf %lf", v, v + 1,
 		    v + 2, v + 3, v + 4) == 5)))
-			label_say(l, SAY_NOTE, "%s: a label without a picture", path);
+			label_say(l, SAY_NOTE, "%s: a label without a picture%s", path,
+			    strcmp(dot, ".txt") ? "; want .txt" : "");
 		free(whole);
 		free(dir);
 	}

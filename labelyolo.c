@@ -276,6 +276,9 @@ label_picture(struct labels *l, const char *name, const char *path, const char *
 		label_yolo(l, it, label[0]);
 	else if (there(label[1]))
 		label_yolo(l, it, label[1]);
+	else
+		l->bare++;
+	l->pictures++;
 	if (orientation > 1 && it->nbox)
 		label_say(l, SAY_NOTE,
 		    "%s: EXIF orientation %d is not applied; were the boxes drawn on the "

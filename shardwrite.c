@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <xxhash.h>
@@ -108,6 +109,7 @@ shard_create(const char *path, char *const *class_name, const int64_t *class_id,
     const char *options, struct err *e)
 {
 	struct shard_writer *w;
+	struct stat st;
 
 	if (!strcmp(path, "-") && isatty(STDOUT_FILENO)) {
 		err_set(e, "stdout is a terminal: a shard is binary, send it to a file or a pipe");
@@ -115,7 +117,7 @@ shard_create(const char *path, char *const *class_name, const int64_t *class_id,
 	}
 	w = (struct shard_writer *)xcalloc(1, sizeof *w);
 	w->path = xstrdup(path);
-	w->stream = !strcmp(path, "-");
+	w->stream = !strcmp(path, "-") || (!stat(path, &st) && !S_ISREG(st.st_mode));
 	w->nclass = nclass;
 	w->text = (char *)shard_put_meta(class_name, class_id, nclass, options ? options : "",
 	    &w->text_len);
@@ -252,7 +254,8 @@ shard_add(struct shard_writer *w, const struct record *r, struct err *e)
 	free(p);
 	if (!ferror(out(w)))
 		return 0;
-	return w->stream ? stdout_flush(e) : err_set(e, "%s: %s", w->path, strerror(errno));
+	return out(w) == stdout ? stdout_flush(e) :
+	    err_set(e, "%s: %s", w->path, strerror(errno));
 }
 
 static void

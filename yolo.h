@@ -401,6 +401,7 @@ struct labels {
 	struct err *e;
 	/* YOLO labels: whose class is one too high; is 0; all that name a class by its number */
 	long too_high, zero, numbers;
+	long pictures, bare;		/* that may have a label file; that have none */
 	int *map, nmap;	/* this input's class numbers in the table, -1: none; NULL: the same */
 };
 struct text { char *buf, *p, *end; int line, nul; };	/* nul: lines end in NUL, not newline */

@@ -91,6 +91,10 @@ status 0 "$prep" -q -o n.shard i.json:co:lon; ok "a picture folder with a colon"
 # Labels and pictures that are nearly found.
 mkdir d; cp $p/000000.jpg d/a.jpg; ln -s nowhere d/a.txt
 status 0 "$prep" -o n.shard d && said 'd/a.txt: No such file'; ok "a label that is a dead link" $?
+mkdir q; cp $p/000000.jpg q/a.jpg; cp $p/000001.jpg q/b.jpg; echo "$box" >q/a.TXT
+status 0 "$prep" -o n.shard q && said 'q/a.TXT: a label without.*want .txt' &&
+    said 'q: 2 of 2 pictures have no label file'
+ok "labels that are called .TXT; pictures without a label are counted" $?
 rm d/a.txt; printf '# size, then boxes\n%s\n' "$box" >d/a.txt; echo "$box" >d/b.txt
 cp $p/000001.jpg d/picture; echo 'just 1 note' >d/notes.txt
 status 0 "$prep" -o n.shard d && said 'a.txt:1: a comment' && said 'd/b.txt: a label without' &&
@@ -131,6 +135,15 @@ ok "a split file: stems with blanks, stems with a flag" $?
 xml a | head -c 60 >v/Annotations/a.xml
 status 1 "$prep" -o n.shard v && said 'a.xml:1' && said '1 pictures left out'
 ok "a damaged xml leaves out a picture, so nothing is written" $?
+
+# A pipe by name is a stream like the one on stdout.
+mkfifo pipe
+"$prep" -q -o piped.shard - <pipe &
+status 0 "$prep" -q -o pipe syn; r=$?
+wait $! && [ $r = 0 ] && cmp -s piped.shard whole.shard; ok "through a named pipe" $?
+if [ -e /dev/full ]; then
+	status 1 "$prep" -o /dev/full syn && said full; ok "a full device" $?
+fi
 
 # Unpacking.
 mkdir f; cp $p/000000.jpg f/a.jpg; cp $p/000001.jpg f/a.jpeg; echo "$box" >f/a.txt
