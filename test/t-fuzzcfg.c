@@ -1,5 +1,5 @@
-/* t-fuzzcfg.c -- the fuzzers of cfgs and weights without a fuzzer: their corpora once, and each
- * input with a few hundred plain mutations. */
+/* t-fuzzcfg.c -- the fuzzers of cfgs, weights, checkpoints and settings without a fuzzer: their
+ * corpora once, and each input with a few hundred plain mutations. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,6 +14,12 @@
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput fuzz_safetensors
 #include "fuzz/safetensors.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_checkpoint
+#include "fuzz/checkpoint.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_settings
+#include "fuzz/settings.c"
 
 typedef int one_input(const unsigned char *, size_t);
 
@@ -108,11 +114,12 @@ main(void)
 	static const struct { const char *name; int rounds; one_input *one; } t[] = {
 		{ "cfg", 100, fuzz_cfg }, { "weights", 60, fuzz_weights },
 		{ "safetensors", 60, fuzz_safetensors },
+		{ "checkpoint", 100, fuzz_checkpoint }, { "settings", 100, fuzz_settings },
 	};
-	int failed = 0, null = open("/dev/null", O_WRONLY);
+	int all = sizeof t / sizeof *t, failed = 0, null = open("/dev/null", O_WRONLY);
 
 	dup2(null, 2);			/* warnings of accepted files */
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < all; i++) {
 		int n = replay(t[i].name, t[i].rounds, t[i].one);
 
 		printf("%sok %d - %s: %d inputs, %d mutations of each\n", n > 2 ? "" : "not ",
@@ -120,6 +127,6 @@ main(void)
 		fflush(stdout);
 		failed |= n <= 2;
 	}
-	printf("1..3\n");
+	printf("1..%d\n", all);
 	return failed;
 }
