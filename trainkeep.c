@@ -176,6 +176,7 @@ save_best(struct train_run *r, struct err *e)
 	w.seen = (uint64_t)r->step * (uint64_t)r->c->recipe.batch;
 	bad = weights_save_darknet(path, r->c->cfg, &r->net->par, &w, -1, e);
 	free(path);
+	sync_alive(r->sync);
 	return bad ? -1 : save(r, "best.safetensors", e);
 }
 
@@ -286,6 +287,7 @@ run_keep(struct train_run *r, int epoch_end, struct err *e)
 	r->host.seen = (uint64_t)r->step * (uint64_t)r->c->recipe.batch;
 	if (check_finite(r, e))
 		return -1;
+	sync_alive(r->sync);		/* files may be large, and disks slow */
 	if (r->val && epoch_end) {
 		if (validate(r, &v, e))
 			return -1;
@@ -293,6 +295,7 @@ run_keep(struct train_run *r, int epoch_end, struct err *e)
 	}
 	if (better && save_best(r, e))
 		return -1;
+	sync_alive(r->sync);
 	return save(r, "last.safetensors", e);
 }
 

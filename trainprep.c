@@ -419,6 +419,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 		return -1;
 	if (c->arg['w'] && !c->resume && access(c->arg['w'], R_OK)) /* before hours of packing */
 		return err_set(e, "%s: %s", c->arg['w'], strerror(errno));
+	if (c->arg['w'] && !c->resume && !weights_plain(c->arg['w']))
+		return err_set(e, "-w %s: want a plain file: each rank reads it", c->arg['w']);
 	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) ||
 	    open_cfg(c, e) || train_data(c, e) || check_classes(c, e) || train_weigh(c, e))
 		return -1;
@@ -445,12 +447,7 @@ train_prepare(struct train_cmd *c, struct err *e)
 	}
 	free(c->from.options);
 	c->from.options = options_text(c);
-	c->threads = settings_given(&c->set, "threads") ? (int)settings_int(&c->set, "threads") :
-	    cores() / (int)c->ranks;
-	c->threads = c->threads < 1 ? 1 : c->threads;
-	if (c->resume && c->threads != c->from.threads)
-		warn("%d compute threads, the run was started with %d: sums may round differently",
-		    c->threads, c->from.threads);
+	c->threads = train_threads(c, (int)c->ranks, 0);
 	if (steps && atol(steps) < c->from.step)
 		warn("-O steps=%s: the run is at step %ld already", steps, c->from.step);
 	return settings_int(&c->set, "plan") ? print_plan(c, e) : 0;

@@ -3,8 +3,10 @@
  *
  * cfguse.c says the same of the cfg's keys.  A setting is named when it is given, nobody looks at
  * it, and its value is not what happens anyway. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "yolo.h"
 
@@ -149,6 +151,32 @@ train_tell_ranks(const struct train_cmd *c)
 		    c->from.ranks, c->recipe.syncbn ? "sums may round differently" :
 		    "each normalises its own share of a batch, so the numbers are others (-O "
 		    "syncbn=1: the same but for rounding)");
+	if (c->threads != c->from.threads)
+		warn("%d compute threads, the run was started with %d: sums may round differently",
+		    c->threads, c->from.threads);
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+/* Has somebody given this process some of the processors? */
+static int
+bound(void)
+{
+	cpu_set_t set;
+
+	return getenv("OMP_NUM_THREADS") || (!sched_getaffinity(0, sizeof set, &set) &&
+	    CPU_COUNT(&set) < sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+/* A launcher that binds its ranks, or says their threads, has shared the processors out. */
+int
+train_threads(const struct train_cmd *c, int ranks, int joined)
+{
+	int n = cores() / (joined && bound() ? 1 : ranks);
+
+	if (settings_given(&c->set, "threads"))
+		return (int)settings_int(&c->set, "threads");
+	return n < 1 ? 1 : n;
 }
 
 /* ---- the command -------------------------------------------------------------------------- */

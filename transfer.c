@@ -46,7 +46,7 @@ static long
 floats_in(const char *path)
 {
 	unsigned char b[12];
-	FILE *f = fopen(path, "rb");
+	FILE *f = weights_plain(path) ? fopen(path, "rb") : NULL;
 	long n = -1, head;
 
 	if (f && fread(b, 1, sizeof b, f) == sizeof b && !fseek(f, 0, SEEK_END)) {

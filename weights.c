@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "yolo.h"
 
@@ -244,13 +245,28 @@ weights_save_darknet(const char *path, const struct cfg *c, const struct params 
 	return out_commit(&o, e);
 }
 
-/* What kind of file, from its first bytes: safetensors begin with a length and "{". */
+/* safetensors begin with a length and "{". */
 static int
-is_safetensors(const char *path)
+begins_so(const unsigned char b[9])
 {
-	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : NULL;
+	return b[8] == '{' && !b[7] && !b[6];
+}
+
+int
+weights_plain(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
+/* A pipe would lose its first bytes. */
+int
+weights_is_st(const char *path)
+{
+	FILE *f = weights_plain(path) ? fopen(path, "rb") : NULL;
 	unsigned char b[9] = "";
-	int yes = f && fread(b, 1, sizeof b, f) == sizeof b && b[8] == '{' && !b[7] && !b[6];
+	int yes = f && fread(b, 1, sizeof b, f) == sizeof b && begins_so(b);
 
 	if (f)
 		fclose(f);
@@ -265,11 +281,15 @@ weights_load(const char *path, const struct cfg *c, const struct params *par, st
 	char *b;
 	int r;
 
-	if (is_safetensors(path))
+	if (weights_is_st(path))
 		return weights_load_st(path, c, par, w, cutoff, e);
 	if (!(b = file_read(path, (size_t)1 << 36, &len, e)))
 		return -1;
-	r = load_darknet(path, (unsigned char *)b, len, c, par, w, cutoff, e);
+	if (len > 9 && begins_so((unsigned char *)b))
+		r = err_set(e, "%s: safetensors are read from a plain file only, not from a pipe",
+		    path);
+	else
+		r = load_darknet(path, (unsigned char *)b, len, c, par, w, cutoff, e);
 	free(b);
 	return r;
 }

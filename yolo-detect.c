@@ -143,18 +143,6 @@ check(struct cmd *c)
 
 /* ---- the model ----------------------------------------------------------------------------- */
 
-static int
-is_safetensors(const char *path)
-{
-	unsigned char b[9];
-	FILE *f = fopen(path, "rb");
-	size_t n = f ? fread(b, 1, sizeof b, f) : 0;
-
-	if (f)
-		fclose(f);
-	return n == sizeof b && !b[5] && !b[6] && !b[7] && b[8] == '{';
-}
-
 /* A checkpoint knows how it was trained: -c may change the input's size, not what the layers do. */
 static int
 agrees(const struct cfg *given, const char *path, const char *text, struct err *e)
@@ -183,7 +171,7 @@ open_cfg(struct job *j, const struct cmd *c, struct err *e)
 
 	if (access(path, R_OK))
 		return err_set(e, "%s: %s", path, strerror(errno));
-	j->darknet = !is_safetensors(path);
+	j->darknet = !weights_is_st(path);
 	if (!j->darknet && !(st = st_open(path, e)))
 		return -1;
 	if (st && (loss = st_meta(st, "loss")) && loss_kind(loss) >= 0)

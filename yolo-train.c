@@ -58,7 +58,7 @@ main(int argc, char **argv)
 	struct train_cmd c = { .ranks = 1 };
 	struct world w = { 0 };
 	struct err e = { "" };
-	int status;
+	int status, joined;
 
 	calm_threads(argv);
 	program(argv, "yolo-train");
@@ -73,13 +73,15 @@ main(int argc, char **argv)
 		train_close(&c);
 		return 0;
 	}
-	if (world_find(&w, &e) < 0)
+	if ((joined = world_find(&w, &e)) < 0)
 		die(1, "%s", e.msg);
-	if (w.size == 1 && sync_fork(&w, (int)c.ranks, &status) < 0) {
+	if (!joined && sync_fork(&w, (int)c.ranks, &status) < 0) {
 		train_close(&c);
 		return status;
 	}
 	c.ranks = w.size;
+	if (joined)
+		c.threads = train_threads(&c, w.size, 1);
 	status = train_rank(&c, &w, &e);
 	if (status == 1)
 		warn("%s", e.msg);

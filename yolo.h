@@ -1133,6 +1133,8 @@ void weights_free(struct weights *);
  * each, through warn().  cutoff: load only the first N layers, -1 all. */
 int weights_load(const char *path, const struct cfg *, const struct params *, struct weights *,
     int cutoff, struct err *);
+int weights_plain(const char *path);	/* no pipe or device: it can be read twice */
+int weights_is_st(const char *path);	/* a plain file that begins as safetensors do */
 int weights_save_darknet(const char *path, const struct cfg *, const struct params *,
     const struct weights *, int cutoff, struct err *);
 int weights_save(const char *path, const struct cfg *, const struct params *,
@@ -2031,7 +2033,9 @@ int train_weigh(struct train_cmd *, struct err *);	/* class weights, from the da
 void train_tell_unused(const struct train_cmd *);	/* settings that it does not look at */
 /* A resumed run of another length; epochs: what it had, NULL: no -e. */
 void train_tell_length(const struct train_cmd *, const char *epochs);
-void train_tell_ranks(const struct train_cmd *);	/* a resumed run of other ranks */
+void train_tell_ranks(const struct train_cmd *);	/* a resumed run of other ranks, threads */
+/* Compute threads of one of so many ranks of this host; joined: a launcher has made them. */
+int train_threads(const struct train_cmd *, int ranks, int joined);
 char *train_command(const struct train_cmd *);	/* the options that determine numbers; free() */
 int train_free_setting(const char *key);	/* -R may give it another value */
 /* The training of one rank: exit status 0, 1 (message in err), 130, 143. */

@@ -105,6 +105,18 @@ cp "$t/valset/images/"*.jpg "$t/blank" 2>/dev/null || cp "$t/valset/images/"* "$
 train -e 1 -v "$t/blank.shard" -o "$t/none" "$shard" && [ -s "$t/none/best.weights" ]
 ok $? 'no figure of the validation is defined: the first weights are kept'
 
+# ---- a launcher's ranks share the processors of the host, unless it has bound them
+for r in 0 1; do
+	RANK=$r WORLD_SIZE=2 TORCHELASTIC_RUN_ID=$$ ./yolo-train -q -d cpu -c test/small.cfg \
+	    -O steps=2 -o "$t/joined" "$shard" >"$t/out$r" 2>"$t/err$r" &
+done
+wait
+want=$(nproc)
+[ "$want" -lt "$(nproc --all)" ] || want=$((want / 2 > 0 ? want / 2 : 1))
+[ "$(meta "$t/joined/last.safetensors" threads)" = "$want" ] &&
+    [ "$(meta "$t/joined/last.safetensors" ranks)" = 2 ]
+ok $? "two ranks of a launcher: $want compute thread(s) each"
+
 # ---- a checkpoint that loads
 odd=$(printf '%s/w\351.weights' "$t")
 cp "$t/short/best.weights" "$odd"
@@ -113,6 +125,16 @@ train -w "$odd" -O steps=2 -o "$t/odd" "$shard" && ./yolo-train -q -R -O steps=3
 ok $? 'a name that is not UTF-8: the run goes on'
 cp "$odd" "$t/a
 b"
+detect() {
+	./yolo-detect -q -O threads=1 -d cpu -t .01 -c "$t/short/run.cfg" -w "$1" "$t/val.shard"
+}
+detect "$t/short/best.weights" >"$t/a" 2>"$t/err"
+cat "$t/short/best.weights" | detect /dev/stdin >"$t/b" 2>"$t/err"
+[ -s "$t/a" ] && same "$t/a" "$t/b"; ok $? 'yolo-detect takes weights from a pipe'
+cat "$t/short/last.safetensors" | detect /dev/stdin >"$t/b" 2>"$t/err"
+[ $? = 1 ] && has 'from a plain file only'; ok $? '... but no safetensors, and says so'
+mkfifo "$t/pipe"
+refused 1 'want a plain file' -w "$t/pipe"
 refused 2 'one line is wanted' -w "$t/a
 b"
 perl -e 'local $/; open F, "<:raw", shift; $_ = <F>; my $n = unpack "Q<", $_;
