@@ -40,13 +40,13 @@ TOOL = $(basename $(wildcard tools/yolo-*.c))
 DEV  = $(basename $(wildcard *.cu))
 # What touches activations is compiled once more, for bfloat16 (dev.h).
 DEV16 = batchnorm conv convdirect convgemm heads layers store
-MOD  = $(filter-out $(PROG) $(GPUMOD) $(MPIMOD),$(basename $(wildcard *.c)))
-GPUMOD = cuda sync_nccl
+MOD  = $(filter-out $(PROG) cuda sync_nccl $(MPIMOD),$(basename $(wildcard *.c)))
+GPUMOD = cuda $(if $(NCCL),sync_nccl)
 MPIMOD = sync_mpi
 TEST = $(basename $(wildcard test/t-*.c))
 LIBS = $(DNNL) $(JPEG) $(XXHASH) $(YAJL) $(EXPAT) $(YAML) -lm -lpthread -ldl
 ifneq ($(NVCC),)
-HAVE += -DCUDA
+HAVE += -DCUDA $(if $(NCCL),-DNCCL)
 NVOBJ = $(GPUMOD:=.o) $(DEV:=.cuda.o) $(DEV16:=.cuda16.o)
 CUDALIB = -L$(CUDA_HOME)/lib64 -lcudart_static -lrt -lstdc++
 endif
@@ -86,6 +86,32 @@ test/%.emu16.o: %.cu .kind
 test/emu.o: test/emu.cc .kind
 	$(EMU) $(CPPFLAGS) -MMD -c $< -o $@
 
+# The programs on a CUDA without a GPU (test/fakecuda.h): cuda.o and sync_nccl.o as they are, the
+# emulator's kernels under CUDA's names, and one library for cudart, cublasLt and NCCL.
+FAKE = $(EMU) -DFAKE -O3 -fPIC -I$(CUDA_HOME)/include $(CPPFLAGS)
+FAKEOBJ = $(DEV:%=test/fake/%.o) $(DEV16:%=test/fake/%.bf16.o)
+FAKELIB = test/fake/libfakecuda.so
+FAKEPROG = $(addprefix test/fake/,yolo-train yolo-detect golden t-emu-conv t-emu-layers \
+	t-emu-loss t-emu-optim)
+test/fake/%.o: %.cu .kind
+	@mkdir -p test/fake
+	$(FAKE) -MMD -x c++ -c $< -o $@
+test/fake/%.bf16.o: %.cu .kind
+	@mkdir -p test/fake
+	$(FAKE) -DBF16 -MMD -x c++ -c $< -o $@
+$(FAKELIB): test/fakecuda.cc test/fakedevice.cc test/fakeblas.cc test/fakenccl.cc test/fakecuda.h \
+    test/fakedevice.h .kind
+	@mkdir -p test/fake
+	$(FAKE) -shared -Wl,-soname,libfakecuda.so $(filter %.cc,$^) -o $@ -lpthread
+	for l in cublasLt.so.12 cublasLt.so.13 nccl.so.2; do \
+	    ln -sf libfakecuda.so test/fake/lib$$l; done
+$(filter test/fake/yolo-%,$(FAKEPROG)): test/fake/%: %.o
+$(filter test/fake/t-%,$(FAKEPROG)): test/fake/%: test/%.o test/libemu.a
+test/fake/golden: $(patsubst %.c,%.o,$(wildcard test/golden*.c))
+$(FAKEPROG): $(FAKEOBJ) $(FAKELIB) libyolo.a
+	$(LINK) $(filter-out %.a %.so,$^) $(filter %.a,$^) $(LIBS) $(FAKELIB) -Wl,-rpath,'$$ORIGIN' \
+	    -lstdc++ -o $@
+
 $(PROG) $(TOOL): %: %.o libyolo.a
 	$(LINK) $^ $(LIBS) $(CUDALIB) -o $@
 test/t-emu%: test/t-emu%.o test/libemu.a libyolo.a
@@ -95,7 +121,7 @@ test/t-%: test/t-%.o libyolo.a
 test/golden: $(patsubst %.c,%.o,$(wildcard test/golden*.c)) libyolo.a
 	$(LINK) $^ $(LIBS) $(CUDALIB) -o $@
 
-check: default $(TEST) test/golden
+check: default $(TEST) test/golden $(if $(SAN),,$(if $(NVCC),$(if $(NCCL),$(FAKEPROG))))
 	prove -e '' $(PROVE) test/*.t
 long: default $(TEST)
 	prove -e '' $(PROVE) test/long/*.t
@@ -104,6 +130,7 @@ golden: test/golden
 clean:
 	rm -f *.o *.d *.a tools/*.o tools/*.d test/*.o test/*.d test/*.a $(PROG) $(TOOL) $(TEST) \
 	    test/golden config.mk .kind
+	rm -rf test/fake
 install: default
 	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
 	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/yolo/cfg
@@ -131,4 +158,4 @@ fuzz:
 	sh test/fuzz/run.sh
 .PHONY: all default check long golden clean install uninstall demo-data demo fuzz
 .SECONDARY:
--include $(wildcard *.d tools/*.d test/*.d)
+-include $(wildcard *.d tools/*.d test/*.d test/fake/*.d)

@@ -21,7 +21,7 @@ enum { WORKSPACE = 32 << 20, BUCKETS = 256 };
 	F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) \
 	F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) \
 	F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy) \
-	F(cublasLtMatmulPreferenceSetAttribute)
+	F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtGetStatusString)
 #define MEMBER(f) __typeof__(f) *f;
 struct blas {
 	void *lib;
@@ -51,10 +51,10 @@ must(cudaError_t r, const char *what)
 }
 
 static void
-must_blas(cublasStatus_t r, const char *what)
+must_blas(const struct blas *l, cublasStatus_t r, const char *what)
 {
 	if (r != CUBLAS_STATUS_SUCCESS)
-		die(1, "cuda: %s failed with cublas status %d", what, (int)r);
+		die(1, "cuda: %s: %s", what, l->cublasLtGetStatusString(r));
 }
 
 static void *
@@ -121,7 +121,7 @@ blas_open(struct blas *b, struct err *e)
 
 	snprintf(name, sizeof name, "libcublasLt.so.%d", CUDART_VERSION / 1000);
 	if (!(b->lib = dlopen(name, RTLD_NOW | RTLD_LOCAL)))
-		return err_set(e, "cuda: %s is missing: install the package libcublas-%d-%d", name,
+		return err_set(e, "cuda: %s: install the package libcublas-%d-%d", dlerror(),
 		    CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 #define LOAD(f) \
 	if (!(*(void **)&b->f = dlsym(b->lib, #f))) \
@@ -142,14 +142,15 @@ choose(struct dev *d, struct plan *p)
 	cublasLtMatmulHeuristicResult_t found;
 	size_t ws = WORKSPACE;
 	uint32_t align = (uint32_t)p->key.align, sums = CUBLASLT_REDUCTION_SCHEME_MASK;
+	cublasStatus_t r;
 	int n = 0;
 
 	if (d->deterministic)
 		sums &= ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_INPLACE;
-	must_blas(l->cublasLtMatmulPreferenceCreate(&pref), "matmul preference");
+	must_blas(l, l->cublasLtMatmulPreferenceCreate(&pref), "matmul preference");
 #define PREF(what, v) \
-	must_blas(l->cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_##what, &v, \
-	    sizeof v), "matmul preference")
+	must_blas(l, l->cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_##what, \
+	    &v, sizeof v), "matmul preference")
 	PREF(MAX_WORKSPACE_BYTES, ws);
 	PREF(REDUCTION_SCHEME_MASK, sums);
 	PREF(MIN_ALIGNMENT_A_BYTES, align);
@@ -157,13 +158,18 @@ choose(struct dev *d, struct plan *p)
 	PREF(MIN_ALIGNMENT_C_BYTES, align);
 	PREF(MIN_ALIGNMENT_D_BYTES, align);
 #undef PREF
-	must_blas(l->cublasLtMatmulAlgoGetHeuristic(((struct cuda *)d->priv)->handle, p->desc, p->a,
-	    p->b, p->c, p->c, pref, 1, &found, &n), "matmul heuristic");
-	if (n < 1)
-		die(1, "cuda: cublasLt knows no algorithm for m=%d n=%d k=%d", p->key.m, p->key.n,
-		    p->key.k);
+	r = l->cublasLtMatmulAlgoGetHeuristic(((struct cuda *)d->priv)->handle, p->desc, p->a, p->b,
+	    p->c, p->c, pref, 1, &found, &n);
+	if (r == CUBLAS_STATUS_SUCCESS && n > 0)
+		r = found.state;
+	if (r != CUBLAS_STATUS_SUCCESS || n < 1)
+		die(1, "cuda: cublasLt has no algorithm (%s) for the product m=%d n=%d k=%d "
+		    "ta=%d tb=%d, rows of %d %d %d, %s, aligned to %d",
+		    l->cublasLtGetStatusString(r), p->key.m, p->key.n, p->key.k, p->key.ta,
+		    p->key.tb, p->key.lda, p->key.ldb, p->key.ldc, p->key.ab16 ? "bf16" : "fp32",
+		    p->key.align);
 	p->algo = found.algo;
-	must_blas(l->cublasLtMatmulPreferenceDestroy(pref), "matmul preference");
+	must_blas(l, l->cublasLtMatmulPreferenceDestroy(pref), "matmul preference");
 }
 
 static struct plan *
@@ -178,17 +184,17 @@ plan_make(struct dev *d, const struct key *k)
 	cudaDataType_t c = k->c16 ? CUDA_R_16BF : CUDA_R_32F;
 
 	p->key = *k;
-	must_blas(l->cublasLtMatmulDescCreate(&p->desc, d->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 :
+	must_blas(l, l->cublasLtMatmulDescCreate(&p->desc, d->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 :
 	    CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul");
-	must_blas(l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta,
+	must_blas(l, l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta,
 	    sizeof ta), "matmul");
-	must_blas(l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb,
+	must_blas(l, l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb,
 	    sizeof tb), "matmul");
-	must_blas(l->cublasLtMatrixLayoutCreate(&p->a, ab, k->tb ? kk : m, k->tb ? m : kk, k->ldb),
-	    "matrix");
-	must_blas(l->cublasLtMatrixLayoutCreate(&p->b, ab, k->ta ? n : kk, k->ta ? kk : n, k->lda),
-	    "matrix");
-	must_blas(l->cublasLtMatrixLayoutCreate(&p->c, c, m, n, k->ldc), "matrix");
+	must_blas(l, l->cublasLtMatrixLayoutCreate(&p->a, ab, k->tb ? kk : m, k->tb ? m : kk,
+	    k->ldb), "matrix");
+	must_blas(l, l->cublasLtMatrixLayoutCreate(&p->b, ab, k->ta ? n : kk, k->ta ? kk : n,
+	    k->lda), "matrix");
+	must_blas(l, l->cublasLtMatrixLayoutCreate(&p->c, c, m, n, k->ldc), "matrix");
 	choose(d, p);
 	return p;
 }
@@ -234,9 +240,9 @@ cuda_gemm(struct dev *d, const struct gemm *g)
 	if (g->m < 1 || g->n < 1)
 		return;
 	p = plan_find(d, g);
-	must_blas(c->blas.cublasLtMatmul(c->handle, p->desc, &g->alpha, g->b, p->a, g->a, p->b,
-	    &g->beta, g->c, p->c, g->c, p->c, &p->algo, c->ws, WORKSPACE, (cudaStream_t)d->stream),
-	    "matmul");
+	must_blas(&c->blas, c->blas.cublasLtMatmul(c->handle, p->desc, &g->alpha, g->b, p->a, g->a,
+	    p->b, &g->beta, g->c, p->c, g->c, p->c, &p->algo, c->ws, WORKSPACE,
+	    (cudaStream_t)d->stream), "matmul");
 }
 
 /* ---- open and close ----------------------------------------------------------------------- */
@@ -286,6 +292,24 @@ cuda_count(struct err *e)
 	return 0;
 }
 
+/* The stream and cublasLt; what another program's hold on the GPU can deny. */
+static int
+open_work(struct dev *d, struct cuda *c, int index, struct err *e)
+{
+	cublasStatus_t s;
+	cudaError_t r;
+
+	if (blas_open(&c->blas, e))
+		return -1;
+	if ((r = cudaStreamCreateWithFlags((cudaStream_t *)&d->stream, cudaStreamNonBlocking)) !=
+	    cudaSuccess || (r = cudaMalloc(&c->ws, WORKSPACE)) != cudaSuccess)
+		return err_set(e, "cuda:%d: cannot be used: %s", index, cudaGetErrorString(r));
+	if ((s = c->blas.cublasLtCreate(&c->handle)) != CUBLAS_STATUS_SUCCESS)
+		return err_set(e, "cuda:%d: cublasLt does not start: %s", index,
+		    c->blas.cublasLtGetStatusString(s));
+	return 0;
+}
+
 int
 cuda_open(struct dev *d, int index, struct err *e)
 {
@@ -305,7 +329,7 @@ cuda_open(struct dev *d, int index, struct err *e)
 		return err_set(e, "cuda:%d: -p bf16 wants sm_80 (A100) or later, not sm_%dx",
 		    index, major);
 	c = (struct cuda *)xcalloc(1, sizeof *c);
-	if (blas_open(&c->blas, e)) {
+	if (open_work(d, c, index, e)) {
 		free(c);
 		return -1;
 	}
@@ -313,10 +337,6 @@ cuda_open(struct dev *d, int index, struct err *e)
 	d->priv = c;
 	d->threads = 1;			/* one stream: one workspace */
 	snprintf(d->name, sizeof d->name, "cuda:%d", index);
-	must(cudaStreamCreateWithFlags((cudaStream_t *)&d->stream, cudaStreamNonBlocking),
-	    "stream");
-	must(cudaMalloc(&c->ws, WORKSPACE), "workspace");
-	must_blas(c->blas.cublasLtCreate(&c->handle), "cublasLt");
 	return 0;
 }
 

@@ -19,9 +19,13 @@ static const struct kind {
 	.layer = &layers_##kind##x, .yolo = &yololoss_##kind, .dark = &darkloss_##kind, \
 	.optim = &optim_##kind
 #ifdef CUDA
+#ifdef NCCL
+#define BETWEEN .nccl = nccl_open_sync
+#else
+#define BETWEEN .nccl = NULL
+#endif
 	{ "cuda", cuda_open, cuda_count, cuda_describe,
-	    { { TABLES(cuda, ), .nccl = nccl_open_sync },
-	    { TABLES(cuda, _bf16), .nccl = nccl_open_sync } } },
+	    { { TABLES(cuda, ), BETWEEN }, { TABLES(cuda, _bf16), BETWEEN } } },
 #endif
 	{ "cpu", cpu_open, cpu_count, cpu_describe, { { TABLES(cpu, ) }, { TABLES(cpu, _bf16) } } },
 };
@@ -140,6 +144,17 @@ dev_open(const char *spec, const struct dev_opts *o, struct err *e)
 		return NULL;
 	}
 	return d;
+}
+
+int
+dev_count(const char *name)
+{
+	struct err why;
+
+	for (int i = 0; i < NKIND; i++)
+		if (!strcmp(kinds[i].name, name))
+			return kinds[i].count(&why);
+	return 0;
 }
 
 void

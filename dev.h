@@ -29,8 +29,8 @@
  * the file is compiled with -DBF16, under names of its own.  A kernel reads number i of x by
  * load(x, i), writes it by store(x, i, v) and computes in float; item(x, i) is its address.
  *
- * Indices are int: a 64-bit division is slow on a GPU.  net.c refuses a tensor of more than
- * INT_MAX numbers. */
+ * Indices are int: a 64-bit division is slow on a GPU.  A loop's last step goes past the end by the
+ * size of the grid, so netplan.c refuses a tensor that comes that near to INT_MAX. */
 #ifndef DEV_H
 #define DEV_H
 
@@ -50,8 +50,8 @@
 #include "test/emu.h"
 #elif defined(__CUDACC__)
 #include <cuda_runtime.h>
-#include <stdio.h>
-#include <stdlib.h>
+
+#include "yolo.h"
 
 #define BACKEND(f) STORED_AS(f##_cuda)
 #define KERNEL static __global__ void
@@ -64,10 +64,11 @@
 	b_ = b_ < 1 ? 1 : b_ < 65535 ? b_ : 65535; \
 	k<<<b_, 256, 0, (cudaStream_t)(d)->stream>>>(__VA_ARGS__); \
 	cudaError_t e_ = cudaGetLastError(); \
-	if (e_ != cudaSuccess) { \
-		fprintf(stderr, "cuda: %s: %s\n", #k, cudaGetErrorString(e_)); \
-		exit(1); \
-	} } while (0)
+	if (e_ != cudaSuccess) \
+		die(1, "cuda: %s: %s%s", #k, cudaGetErrorString(e_), e_ == \
+		    cudaErrorNoKernelImageForDevice ? "; built for other GPUs: make ARCH=all" : \
+		    ""); \
+	} while (0)
 
 static __device__ inline double
 row_sum(double x)			/* the same sum in every thread of the block */

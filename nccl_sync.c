@@ -235,6 +235,8 @@ choose(struct sync *s, const char *transport, struct err *e)
 		return err_set(e, "transport nccl: device %s has none", s->dev->name);
 	if (s->dev->nccl && !(transport && !strcmp(transport, "shm")))
 		return s->dev->nccl(s, e);
+	if (!transport && !s->rank && !strncmp(s->dev->name, "cuda", 4))
+		warn("built without NCCL (package libnccl-dev): GPUs sum through the host");
 	return shm_open_sync(s, e);
 }
 
@@ -281,14 +283,22 @@ sync_alive(struct sync *s)
 
 /* With a parent, the parent tells; else whoever knew first. */
 void
-sync_fail(struct sync *s, const char *why)
+world_fail(const struct world *w, const char *why)
 {
 	struct err line;
 
-	if (!s->meet)
+	if (!w->meet)
 		die(1, "%s", why);
-	err_set(&line, "rank %d: %s", s->rank, why);
-	if (meet_fail(s->meet, line.msg) && meet_joined(s->meet))
-		warn("%s", meet_failed(s->meet));
+	err_set(&line, "rank %d: %s", w->rank, why);
+	if (meet_fail(w->meet, line.msg) && meet_joined(w->meet))
+		warn("%s", meet_failed(w->meet));
 	exit(1);
+}
+
+void
+sync_fail(struct sync *s, const char *why)
+{
+	struct world w = { .rank = s->rank, .meet = s->meet };
+
+	world_fail(&w, why);
 }

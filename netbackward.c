@@ -23,7 +23,7 @@ sum_ranks(struct net *net, float *sums, int c)
 	struct sync *s = net->opt.sync;
 
 	if (s->ops->sum(s, sums, 2 * (size_t)c))
-		sync_fail(s, "batch-norm gradients were not exchanged");
+		sync_fail(s, s->err.msg);
 }
 
 /* ---- backward ----------------------------------------------------------------------------- */

@@ -55,7 +55,7 @@ net_merge_ranks(struct net *net, const struct layer *l, struct net_moments *m)
 	o->copy(net->dev, mine + 1, m->mean, (size_t)l->c * sizeof *mine);
 	o->copy(net->dev, mine + 1 + l->c, m->m2, (size_t)l->c * sizeof *mine);
 	if (s->ops->sum(s, area, each * (size_t)s->size))
-		sync_fail(s, "batch statistics were not exchanged");
+		sync_fail(s, s->err.msg);
 	net->dev->bn->merge(net->dev, area, s->size, l->c, area + each * (size_t)s->size);
 	o->copy(net->dev, m->mean, area + each * (size_t)s->size + 1,
 	    2 * (size_t)l->c * sizeof *mine);

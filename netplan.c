@@ -196,11 +196,14 @@ add(struct planner *q, size_t bytes, int first, int last, size_t *where)
 	t->where = where;
 }
 
+/* Room for the step of a CUDA grid past the end: 65535 blocks of 256 threads (dev.h). */
+enum { MOST = INT_MAX - (1 << 24) };
+
 static int
 too_large(const struct layer *l, int batch)
 {
-	return (double)batch * l->h * l->w * l->c > INT_MAX ||
-	    (double)batch * l->in_h * l->in_w * l->in_c > INT_MAX;
+	return (double)batch * l->h * l->w * l->c > MOST ||
+	    (double)batch * l->in_h * l->in_w * l->in_c > MOST;
 }
 
 static int
@@ -225,7 +228,7 @@ list_tensors(struct planner *q, struct err *e)
 		if (too_large(l, q->o->batch))
 			return err_set(e,
 			    "%s:%d: a tensor of more than %d numbers; a smaller batch or size is "
-			    "needed", q->c->path, l->line, INT_MAX);
+			    "needed", q->c->path, l->line, MOST);
 		if (q->store < 4 && is_head(q->c, i)) {
 			add(q, n * sizeof(float), i, L, &s->raw);
 			if (q->o->train)

@@ -61,17 +61,30 @@ if [ -n "$missing" ]; then
 fi
 
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+real=$(readlink -f "$nvcc")
+include=${real%/bin/nvcc}/include
+header() { echo "#include <$1>" | $cc -I"$include" -E - >/dev/null 2>&1; }
+if [ -n "$nvcc" ] && ! header cublasLt.h; then
+	echo "probe: $nvcc is there, cublasLt.h is not (package libcublas-dev-*): no CUDA" >&2
+	nvcc=
+fi
 echo "NVCC = $nvcc"
 echo "probe: NVCC: ${nvcc:-no}" >&2
 [ -n "$nvcc" ] || exit 0
-real=$(readlink -f "$nvcc")
 echo "CUDA_HOME = ${real%/bin/nvcc}"
+if header nccl.h
+then echo "NCCL = yes"; echo "probe: NCCL: yes" >&2
+else echo "NCCL ="; echo "probe: NCCL: no (package libnccl-dev): GPUs sum through the host" >&2
+fi
 code() { for s in $*; do printf ' -gencode arch=compute_%s,code=sm_%s' "$s" "$s"; done; }
 archs=$("$nvcc" --list-gpu-arch | sed -n 's/^compute_\([0-9]*\)$/\1/p' | sort -nu)
 last=$(echo "$archs" | tail -n 1)
 all=$(for a in $archs; do [ "$a" -ge 70 ] && echo "$a"; done)
 here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -nu)
 case $here in *[!0-9[:space:]]*) here=;; esac
+for s in $here; do		# a GPU newer than this nvcc takes the newest PTX
+	echo "$archs" | grep -qx "$s" || here=
+done
 echo "GENCODE_ALL =$(code $all) -gencode arch=compute_$last,code=compute_$last"
 if [ -n "$here" ]
 then echo "GENCODE_HERE =$(code $here)"

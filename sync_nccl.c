@@ -50,9 +50,7 @@ library_open(struct library *l, struct err *e)
 	const char *name = "libnccl.so.2";
 
 	if (!(l->lib = dlopen(name, RTLD_NOW | RTLD_LOCAL)))
-		return err_set(e,
-		    "nccl: %s is missing: install the package libnccl2, or choose the transport "
-		    "shm", name);
+		return err_set(e, "nccl: %s: install the package libnccl2", dlerror());
 #define LOAD(f) \
 	if (!(*(void **)&l->f = dlsym(l->lib, #f))) \
 		return err_set(e, "nccl: %s has no %s: update the package libnccl2", name, #f);

@@ -215,7 +215,7 @@ counts(struct trainer *t, const struct truth *truth, int ntruth, int images, str
 	memcpy(v, s->count, sizeof s->count);
 	v[MAX_HEADS] = images;
 	if (t->sync && t->sync->ops->sum_host(t->sync, v, MAX_HEADS + 1))
-		return err_set(e, "a rank was lost while counting targets");
+		return err_set(e, "counting targets: %s", t->sync->err.msg);
 	memcpy(s->count, v, sizeof s->count);
 	s->images = v[MAX_HEADS];
 	return 0;
@@ -374,7 +374,7 @@ trainer_step(struct trainer *t, const struct batch *b, const struct warm *w, str
 	assert(done == b->n);
 	if (red.lost || (t->sync && t->sync->ops->wait(t->sync)) ||
 	    (t->sync && t->sync->ops->sum_host(t->sync, term[0], MAX_HEADS * LOSS_TERMS)))
-		return err_set(e, "a rank was lost while gradients were summed");
+		return err_set(e, "summing gradients: %s", t->sync->err.msg);
 	sum_terms(&t->opt.loss, term, report, r);
 	update(t, w, r);
 	return 0;

@@ -86,28 +86,52 @@ open_weights(struct train_run *r, struct err *e)
 	return 0;
 }
 
+/* The devices that -d lists after "cuda:", 0: no list. */
+static int
+listed(const struct train_cmd *c)
+{
+	const char *p = c->arg['d'];
+	int n = p && !strncmp(p, "cuda:", 5);
+
+	while (n && (p = strchr(p, ','))) {
+		p++;
+		n++;
+	}
+	return n;
+}
+
+/* Without -d a machine that has no GPU does; one whose GPU cannot be used does not: nobody should
+ * wait for a CPU in its place. */
 struct dev *
 train_device(const struct train_cmd *c, int rank, const struct dev_opts *o, struct err *e)
 {
 	const char *want = c->arg['d'], *p;
+	int n = listed(c), gpus;
 	char spec[32];
-	struct dev *d;
 	struct err why;
 
 	if (want && strncmp(want, "cuda", 4))
 		return dev_open(want, o, e);
 	snprintf(spec, sizeof spec, "cuda:%d", rank);
-	if (want && want[4] == ':') {	/* one for all, or a list: as many as ranks */
+	if (n > 1 && n != (int)c->ranks) {
+		err_set(e, "-d %s: %d devices for %ld rank%s; want one for all, or as many", want,
+		    n, c->ranks, c->ranks > 1 ? "s" : "");
+		return NULL;
+	}
+	if (n) {
 		p = want + 5;
-		for (int i = 0; i < rank && strchr(p, ','); i++)
+		for (int i = 0; i < rank && n > 1; i++)
 			p = strchr(p, ',') + 1;
 		snprintf(spec, sizeof spec, "cuda:%.*s", (int)strcspn(p, ","), p);
 	}
-	if (want)
+	if ((gpus = dev_count("cuda")) > 0 && !n && rank >= gpus) {
+		err_set(e, "%ld ranks want as many GPUs, there %s %d: fewer ranks (-g), -d cpu, or "
+		    "-d cuda:0 for all of them", c->ranks, gpus > 1 ? "are" : "is", gpus);
+		return NULL;
+	}
+	if (want || gpus > 0)
 		return dev_open(spec, o, e);
-	if ((d = dev_open(spec, o, &why)))
-		return d;
-	if (!rank && c->ranks > 1)
+	if (!dev_open(spec, o, &why) && !rank && c->ranks > 1)
 		warn("no GPU (%s): %ld ranks on the CPU", why.msg, c->ranks);
 	return dev_open("cpu", o, e);
 }
@@ -166,11 +190,17 @@ open_net(struct train_run *r, const struct world *w, struct err *e)
 	struct net_opts no = { .train = 1, .syncbn = c->recipe.syncbn, .bn_momentum =
 		c->recipe.bn_momentum, .seed = c->from.seed };
 	int parts = c->recipe.train.parts > 0 ? c->recipe.train.parts : 1;
+	struct world own = *w;
 
+	/* A launcher may show each rank a GPU of its own, and no other. */
+	if (w->meet && meet_joined(w->meet) && !listed(c) && dev_count("cuda") == 1)
+		own.local_rank = 0;
+	if (listed(c) == 1)
+		own.transport = "shm";	/* all on one GPU: NCCL refuses that */
 	no.batch = (run_per_rank(c) + parts - 1) / parts;
 	if (dev_precision(&o, c->arg['p'], e) ||
-	    !(r->dev = train_device(c, w->local_rank, &o, e)) || same_precision(c, r->dev, e) ||
-	    !(r->sync = sync_open(w, r->dev, e)))
+	    !(r->dev = train_device(c, own.local_rank, &o, e)) ||
+	    same_precision(c, r->dev, e) || !(r->sync = sync_open(&own, r->dev, e)))
 		return -1;
 	no.sync = r->sync;
 	if (!(r->net = open_sizes(r, &no, e)) ||
@@ -350,8 +380,8 @@ train_rank(struct train_cmd *c, const struct world *w, struct err *e)
 		train_tell_ranks(c);
 	}
 	status = open_run(&r, w, e) ? 1 : loop(&r, e);
-	if (status == 1 && r.sync && r.sync->size > 1)
-		sync_fail(r.sync, e->msg);
+	if (status == 1 && w->size > 1)
+		world_fail(w, e->msg);
 	close_run(&r);
 	if (!status && !w->rank && !quiet)
 		tell_done(c);

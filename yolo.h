@@ -739,6 +739,7 @@ const char *dev_precision_name(const struct dev *);	/* what it computes in: fp32
 /* spec: "cpu", "cuda", "cuda:1"; NULL: the best there is.  The err names the missing package. */
 struct dev *dev_open(const char *spec, const struct dev_opts *, struct err *);
 void dev_close(struct dev *);
+int dev_count(const char *kind);	/* usable ones of "cuda" or "cpu"; 0 also if not built */
 /* What this build and machine have, one line each, for -V; returns the number of devices. */
 int dev_list(char *out, size_t len);
 int dev_cores(void);		/* cores this process may use: affinity, quota, OMP_NUM_THREADS */
@@ -1197,6 +1198,7 @@ struct sync *sync_open(const struct world *, struct dev *, struct err *);	/* siz
 void sync_close(struct sync *);
 void sync_alive(struct sync *);		/* "I work": long work between operations is no stall */
 void sync_fail(struct sync *, const char *why) NORETURN;	/* tell the others and end */
+void world_fail(const struct world *, const char *why) NORETURN;	/* before a sync is open */
 
 /* sync_meet.c, for the transports.  Functions that can wait give up at the deadline, or as soon as
  * a rank is known to have failed or left; *err says which and where. */

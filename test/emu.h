@@ -82,12 +82,38 @@ emu_launch(const F &f)
 	emu_arg = NULL;
 }
 
-#define BACKEND(f) STORED_AS(f##_emu)
 #define KERNEL static void
 #define DEVICE static inline
 #define SYNC emu_sync()
+#ifdef FAKE				/* kernels of the fake CUDA: queued, with copied arguments */
+#include <type_traits>
+#include "test/fakecuda.h"
+
+/* Large structs are tables of numbers, of which not all need be set. */
+template <class T> static void
+emu_argument(const char *kernel, const T &x)
+{
+	if (sizeof x < 512)
+		fake_argument(kernel, &x, sizeof x, std::is_pointer<T>::value);
+}
+
+template <class... P, class... A> static void
+emu_queue(void *stream, const char *name, void (*k)(P...), long n, A... a)
+{
+	static_assert((sizeof(P) + ... + 0) < 4000, "more arguments than a kernel may have");
+	if (n < 0)
+		fake_wrong("kernel %s of %ld", name, n);
+	(emu_argument(name, (P)a), ...);
+	fake_queue(stream, name, [=] { emu_launch([&] { k(a...); }); });
+}
+
+#define BACKEND(f) STORED_AS(f##_cuda)
+#define RUN(d, k, n, ...) emu_queue((d)->stream, #k, k, n, __VA_ARGS__)
+#else
+#define BACKEND(f) STORED_AS(f##_emu)
 #define RUN(d, k, n, ...) \
 	((void)(d), emu_note(__FILE__, #k), emu_launch([&] { k(__VA_ARGS__); }))
+#endif
 #define RUNROWS RUN
 
 static double

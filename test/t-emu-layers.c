@@ -56,9 +56,9 @@ reorg(struct run *r, const void *arg)
 			    add);
 		take_acts(r, dx, n);
 	}
-	/* There and back is where it was. */
-	if (memcmp(dx, x, (size_t)n * (size_t)r->d->store->bytes))
-		take_acts(r, NULL, OUT + 1);
+	take_acts(r, x, n);		/* there and back is where it was */
+	if (!same(r->out + r->n - 2 * n, r->out + r->n - n, n))
+		die(1, "reorg: there and back is elsewhere");
 }
 
 static void
