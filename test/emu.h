@@ -85,7 +85,7 @@ emu_launch(const F &f)
 #define KERNEL static void
 #define DEVICE static inline
 #define SYNC emu_sync()
-#ifdef FAKE				/* kernels of the fake CUDA: queued, with copied arguments */
+#ifdef FAKE	/* kernels of the fake CUDA: queued, their arguments copied */
 #include <type_traits>
 #include "test/fakecuda.h"
 

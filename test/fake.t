@@ -30,7 +30,7 @@ near() {	# near A B: losses and gradient norms of two logs, relative
 }
 small_set; ok $? 'a small set, drawn and packed'
 
-for p in layers optim loss; do
+for p in conv layers optim loss; do
 	EMUTEST_DEVICE=cuda test/fake/t-emu-$p >"$t/out" 2>"$t/err" &&
 	    ! grep -q '^not' "$t/out" && grep -q '^ok' "$t/out"
 	ok $? "kernels and products: $p, $(grep -c '^ok' "$t/out") results"
