@@ -109,8 +109,8 @@ $(filter test/fake/yolo-%,$(FAKEPROG)): test/fake/%: %.o
 $(filter test/fake/t-%,$(FAKEPROG)): test/fake/%: test/%.o test/libemu.a
 test/fake/golden: $(patsubst %.c,%.o,$(wildcard test/golden*.c))
 $(FAKEPROG): $(FAKEOBJ) $(FAKELIB) libyolo.a
-	$(LINK) $(filter-out %.a %.so,$^) $(filter %.a,$^) $(LIBS) $(FAKELIB) -Wl,-rpath,'$$ORIGIN' \
-	    -lstdc++ -o $@
+	$(LINK) $(filter-out %.a %.so,$^) $(filter %.a,$^) $(LIBS) $(FAKELIB) -lstdc++ \
+	    -Wl,-rpath,'$$ORIGIN' -o $@
 
 $(PROG) $(TOOL): %: %.o libyolo.a
 	$(LINK) $^ $(LIBS) $(CUDALIB) -o $@
