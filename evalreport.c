@@ -37,6 +37,13 @@ counts(FILE *f, const struct eval_report *r)
 	    r->truth->nbox, r->ev->n, r->truth->nclass);
 }
 
+/* Counts have none. */
+static int
+decimals(const char *metric)
+{
+	return !strcmp(metric, "TP") || !strcmp(metric, "FP") || !strcmp(metric, "FN") ? 0 : 4;
+}
+
 /* Cards of COCO's first numbers, then a table of each rule. */
 static void
 headline(FILE *f, const struct eval_report *r)
@@ -61,7 +68,7 @@ headline(FILE *f, const struct eval_report *r)
 		    f, "<table><thead><tr><th>%s</th><th></th></tr></thead><tbody>\n", row[i].rule);
 		for (j = i; j < n && row[j].rule == row[i].rule; j++) {
 			fprintf(f, "<tr><td>%s</td>", row[j].metric);
-			report_number(f, row[j].value, row[j].value > 1 ? 0 : 4);
+			report_number(f, row[j].value, decimals(row[j].metric));
 			fputs("</tr>\n", f);
 		}
 		fputs("</tbody></table>\n", f);
@@ -128,21 +135,22 @@ versus_rows(FILE *f, const struct eval_report *r)
 {
 	for (int k = 0; k < r->nversus; k++) {
 		const struct eval_versus *v = r->versus + k;
+		int n = decimals(v->row.metric);
 
 		fprintf(f, "<tr><td>%s %s</td>", v->row.rule, v->row.metric);
-		report_number(f, v->row.value, 4);
-		report_number(f, v->base, 4);
+		report_number(f, v->row.value, n);
+		report_number(f, v->base, n);
 		if (!v->defined) {
 			fputs("<td>-</td><td>-</td></tr>\n", f);
 			continue;
 		}
-		fprintf(f, "<td class=\"%s\" data-v=\"%.9g\">%+.4f</td>",
+		fprintf(f, "<td class=\"%s\" data-v=\"%.9g\">%+.*f</td>",
 		    !v->interval || (v->low <= 0 && v->high >= 0) ? ""
 		    : v->diff > 0				  ? "up"
 								  : "down",
-		    v->diff, v->diff);
+		    v->diff, n, v->diff);
 		if (v->interval)
-			fprintf(f, "<td>%+.4f .. %+.4f</td></tr>\n", v->low, v->high);
+			fprintf(f, "<td>%+.*f .. %+.*f</td></tr>\n", n, v->low, n, v->high);
 		else
 			fputs("<td>-</td></tr>\n", f);
 	}

@@ -86,8 +86,8 @@ like($html, qr/<h2>$_</, $_) for 'Numbers by rule', 'Curves', 'Where it fails', 
 unlike($html, qr/Comparison/, 'no comparison without -D');
 for (split /\n/, $tsv) {
 	my ($rule, $class, $metric, $value) = split /\t/;
-	next if $rule =~ /^#/ || $metric =~ /^(TP|FP|FN)$/;
-	my $cell = $value == -1 ? '-' : sprintf '%.4f', $value;
+	next if $rule =~ /^#/;
+	my $cell = $value == -1 ? '-' : sprintf $metric =~ /^(TP|FP|FN)$/ ? '%d' : '%.4f', $value;
 	my ($table) = $html =~ m{<th>\Q$rule\E</th>.*?<tbody>(.*?)</tbody>}s;
 	fail("$rule $metric $value")
 	    unless $table =~ m{<td>\Q$metric\E</td><td data-v="[^"]*">\Q$cell\E</td>};
@@ -99,9 +99,12 @@ is(slurp("$tmp/again.html"), $html, 'a function of its inputs');
 run('./yolo-eval', '-q', '-j', 3, '-m', $all, '-r', "$tmp/again.html", '-t', $gt, $dt);
 is(slurp("$tmp/again.html"), $html, 'whatever the threads');
 
-run('./yolo-eval', '-q', '-O', 'bootstrap=40', '-r', "$tmp/d.html", '-D', $base, '-t', $gt, $dt);
+run('./yolo-eval', '-q', '-m', 'coco,darknet', '-O', 'bootstrap=40', '-r', "$tmp/d.html", '-D',
+    $base, '-t', $gt, $dt);
 $html = page("$tmp/d.html", 'with -D');
 like($html, qr/<h2>Comparison<.*coco AP50.*largest changes/s, 'the comparison');
+my $count = qr/<td>darknet TP<.td>(<td data-v="[-\d]*">[-\d]+<.td>){2}<td class="\w*" data-v=/;
+like($html, qr/$count"[-\d]*">[-+]\d+</, 'counts have no decimals');
 (undef, $rc) = run('./yolo-eval', '-q', '-m', 'voc07', '-r', "$tmp/v.html", '-t', $gt, $dt);
 is($rc, 0, 'without COCO');
 unlike(page("$tmp/v.html", 'without COCO'), qr/<h2>Curves/, 'and then no curves');
