@@ -238,22 +238,22 @@ int
 eval_names_find(const struct eval_names *m, const char *s, size_t n)
 {
 	struct part p = parts(s, n);
-	int i = eval_hash_get(&m->exact, s, n);
+	int i = eval_hash_get(&m->exact, s, n), number;
+	int64_t v = 0;
+	size_t k = 0;
 
 	if (i >= 0)
 		return i;
-	if (n && n < 19 && p.base == s && p.stem_end == s + n) {	/* all digits: a number */
-		int64_t v = 0;
-		size_t k = 0;
-
-		while (k < n && (unsigned)(s[k] - '0') < 10)
-			v = v * 10 + (s[k++] - '0');
-		if (k == n && m->has_ids && (i = eval_names_id(m, v)) >= 0)
-			return i;
-	}
+	while (k < n && n < 19 && (unsigned)(s[k] - '0') < 10)
+		v = v * 10 + (s[k++] - '0');
+	number = k && k == n;		/* a number in quotes */
+	if (number && m->has_ids && (i = eval_names_id(m, v)) >= 0)
+		return i;
 	i = by_path(m, s, n, &p);
 	if (i != -1)
 		return i;
 	i = eval_hash_get(&m->stem, p.base, (size_t)(p.stem_end - p.base));
-	return i < 0 ? -1 : m->next_stem[i] >= 0 ? -2 : i;
+	if (i < 0)
+		return number && !m->has_ids ? eval_names_id(m, v) : -1;
+	return m->next_stem[i] >= 0 ? -2 : i;
 }

@@ -250,6 +250,12 @@ for my $i (0 .. 11) {
 my ($o4) = run('-q', '-t', "$tmp/gts", "$tmp/txt");
 my ($o5) = run('-q', '-O', 'crowd=truth', '-t', $gt, $array);
 is($o4, $o5, 'a truth of txt files');
+my @ids = map { { image_id => $img[$_->{i}]{id}, category_id => $_->{c} + 1, bbox => $_->{b},
+    score => $_->{s} } } @det;
+my $plain = spew('plain.json', $js->encode(\@ids));
+is((run('-q', '-t', "$tmp/gts", $plain))[0], $o4, 'numbers against a truth without ids');
+spew('quoted.json', slurp($plain) =~ s/"image_id":(\d+)/"image_id":"$1"/gr);
+is((run('-q', '-t', "$tmp/gts", "$tmp/quoted.json"))[0], $o4, 'and numbers in quotes');
 fails('COCO ids against a truth without ids', qr/category_id 7 .* would be 1\.\.3/, '-t',
     "$tmp/gts", $array);
 
