@@ -199,19 +199,19 @@ is($rc, 0, '-x');
 like(slurp("$dir/drawn/a.png"), qr/\A\x89PNG/, '-x: a PNG');
 is($out, (detect(@m, $a))[1], '-x: the same detections');
 mkdir "$dir/own";
-my $own = spew("$dir/own/a.png", slurp("$dir/drawn/a.png"));
+my $still = spew("$dir/own/a.png", slurp("$dir/drawn/a.png"));
 spew("$dir/own/a.txt", "0 .5 .5 .1 .1\n");
-($rc, $out, $err) = detect(@m, '-x', "$dir/own", $own);
+($rc, $out, $err) = detect(@m, '-x', "$dir/own", $still);
 is($rc, 1, "-x into the pictures' folder: exit 1");
 like($err, qr/a\.png is the picture itself/, 'said');
-is(slurp($own), slurp("$dir/drawn/a.png"), 'and the picture is as it was');
+is(slurp($still), slurp("$dir/drawn/a.png"), 'and the picture is as it was');
 symlink 'own', "$dir/link";
-is((detect(@m, '-x', "$dir/link", $own))[0], 1, 'also by another name');
-is(slurp($own), slurp("$dir/drawn/a.png"), 'as it was');
-($rc, $out, $err) = detect(@m, '-f', 'yolo', '-o', "$dir/own", $own);
+is((detect(@m, '-x', "$dir/link", $still))[0], 1, 'also by another name');
+is(slurp($still), slurp("$dir/drawn/a.png"), 'as it was');
+($rc, $out, $err) = detect(@m, '-f', 'yolo', '-o', "$dir/own", $still);
 is("$rc " . slurp("$dir/own/a.txt"), "1 0 .5 .5 .1 .1\n", "-f yolo: the picture's label stays");
 unlink "$dir/own/a.txt";
-is((detect(@m, '-f', 'yolo', '-o', "$dir/own", $own))[0], 0, 'without a label there it is written');
+is((detect(@m, '-f', 'yolo', '-o', "$dir/own", $still))[0], 0, 'without a label there it is written');
 
 # ---- names ----
 my $odd = ppm("$dir/p/t\tn\nb\\q\" .ppm", 32, 32, [ 8, 16, 8, 8, @$red ]);
