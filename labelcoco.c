@@ -35,6 +35,16 @@ by_id(const void *a, const void *b)
 	return (x->v > y->v) - (x->v < y->v);
 }
 
+/* The file's id for a class of the names file; what had that id by its place gets another. */
+static void
+take_id(struct dataset *d, int cls, int64_t id)
+{
+	d->class_id[cls] = id;
+	for (int i = 0; i < d->nclass; i++)
+		if (i != cls && d->class_id[i] == id)
+			d->class_id[i] = label_free_id(d);
+}
+
 /* Categories to classes: by name where classes are known already, else as new ones. */
 static int
 classes(struct join *c)
@@ -54,7 +64,7 @@ classes(struct join *c)
 			if (d->class_name[n] && !strcmp(d->class_name[n], k->name))
 				k->cls = n;
 		if (k->cls >= 0 && d->fixed && !k->id.s)
-			d->class_id[k->cls] = k->id.v;
+			take_id(d, k->cls, k->id.v);
 		else if (k->cls < 0 && !d->fixed) {
 			label_new_class(d, k->name, k->id.s ? d->nclass : k->id.v);
 			k->cls = d->nclass - 1;

@@ -107,20 +107,38 @@ label_box(struct item *it, const struct box *b)
 	it->box[it->nbox++] = *b;
 }
 
+static int
+id_used(const struct dataset *d, int64_t id)
+{
+	int i = 0;
+
+	while (i < d->nclass && d->class_id[i] != id)
+		i++;
+	return i < d->nclass;
+}
+
+int64_t
+label_free_id(const struct dataset *d)
+{
+	int64_t most = -1;
+
+	for (int i = 0; i < d->nclass; i++)
+		most = d->class_id[i] > most ? d->class_id[i] : most;
+	if (most < INT64_MAX)
+		return most + 1;
+	for (most = 0; id_used(d, most);)
+		most++;
+	return most;
+}
+
 void
 label_new_class(struct dataset *d, const char *name, int64_t id)
 {
-	int64_t most = id - 1;
-	int used = 0;
-
-	for (int i = 0; i < d->nclass; i++) {
-		used |= d->class_id[i] == id;
-		most = d->class_id[i] > most ? d->class_id[i] : most;
-	}
+	id = id_used(d, id) ? label_free_id(d) : id;
 	d->class_name = (char **)grown(d->class_name, d->nclass, sizeof *d->class_name);
 	d->class_id = (int64_t *)grown(d->class_id, d->nclass, sizeof *d->class_id);
 	d->class_name[d->nclass] = name ? xstrdup(name) : NULL;
-	d->class_id[d->nclass++] = used ? most + 1 : id;
+	d->class_id[d->nclass++] = id;
 }
 
 int

@@ -23,6 +23,7 @@ struct unpack {
 	FILE *list, *ann;		/* list of pictures; COCO's annotations */
 	long n, nann, lost, plain;	/* plain: difficult boxes written like others */
 	struct err *e;
+	volatile int *stop;		/* set by a signal */
 	/* a format's way with one record: rel is the picture's path below dir */
 	int (*record)(struct unpack *, const struct record *, const char *rel);
 	const char *folder;		/* where pictures go */
@@ -282,6 +283,8 @@ one_record(struct unpack *u, long i, unsigned char **buf, size_t *cap)
 	FILE *f;
 	int bad = -1;
 
+	if (*u->stop)
+		return err_set(u->e, "interrupted");
 	if (shard_read(u->shard, i, &r, buf, cap, u->e))
 		return -1;
 	rel = free_path(u, u->record == to_voc ? path_base(r.name) : r.name);
@@ -429,7 +432,7 @@ remove_one(const char *path, const struct stat *st, int kind, struct FTW *w)
 
 int
 unpack_run(const char *dir, const char *format, char *const *shard, int n, long *pictures,
-    struct err *e)
+    volatile int *stop, struct err *e)
 {
 	size_t len = strlen(dir);
 	char *tmp = xasprintf("%.*s.tmp.%ld", (int)(len - (len > 1 && dir[len - 1] == '/')), dir,
@@ -440,6 +443,7 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
 
 	memset(&u, 0, sizeof u);
 	u.e = e;
+	u.stop = stop;
 	u.record = !strcmp(format, "coco") ? to_coco : !strcmp(format, "voc") ? to_voc : to_yolo;
 	u.folder = u.record == to_voc ? "JPEGImages" : "images";
 	if (u.record != to_yolo)

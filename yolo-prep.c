@@ -258,9 +258,11 @@ unpack(const struct cmd *c, char *const *in, int n)
 	struct err e;
 	long pictures = 0;
 
-	if (unpack_run(c->dir, c->format ? c->format : "yolo", in, n, &pictures, &e)) {
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	if (unpack_run(c->dir, c->format ? c->format : "yolo", in, n, &pictures, &stop, &e)) {
 		warn("%s", e.msg);
-		return 1;
+		return stopped_by ? 128 + stopped_by : 1;
 	}
 	if (!quiet)
 		warn("%ld pictures in %s", pictures, c->dir);

@@ -412,7 +412,8 @@ struct item *label_item(struct labels *, const char *name, const char *path);
 void label_box(struct item *, const struct box *);
 int label_class(struct labels *, const char *name);	/* found or added; -1 where fixed */
 void label_map(struct labels *, const char *from, char *const *name, int n); /* its own names */
-void label_new_class(struct dataset *, const char *name, int64_t id);
+void label_new_class(struct dataset *, const char *name, int64_t id);	/* id: if it is free */
+int64_t label_free_id(const struct dataset *);
 /* -1: refused, 0 fine, 1 clipped to w x h (0: size unknown, no clipping); why: what to report */
 int label_check_box(struct box *, int w, int h, const char **why);
 /* Where the label of a picture may lie: beside it, or in labels/.  free() both; second NULL. */
@@ -569,7 +570,7 @@ void pack_decode(const struct pack_opts *, struct pack_job *, const char *path);
 int pack_run(const struct pack_opts *, struct pack_result *, struct err *);
 /* Pictures byte for byte and labels as yolo, coco or voc, into a new or empty folder. */
 int unpack_run(const char *dir, const char *format, char *const *shard, int n, long *pictures,
-    struct err *);
+    volatile int *stop, struct err *);
 
 /* ---- augment.c: a decoded picture becomes a sample ---------------------------------------- */
 

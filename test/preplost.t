@@ -164,11 +164,27 @@ sed 's/000000/000001/' i.json >j.json
     said numbered && status 0 "$prep" -q -o g2.shard g/instances.json &&
     [ "$(records g2.shard)" = 2 ] && [ "$(grep -o '"image_id":2' g/instances.json)" ]
 ok "two COCO sets with the same ids: unpacked they are apart" $?
+printf 'n\nk\nl\n' >nkl
+"$prep" -q -n nkl -o g.shard i.json:$p && rm -rf g && status 0 "$prep" -q -x g -f coco g.shard &&
+    [ "$(grep -o '"id":[0-9]*,"name":"[a-z]"' g/instances.json | tr '\n' ' ')" = \
+	'"id":0,"name":"n" "id":1,"name":"k" "id":2,"name":"l" ' ] &&
+    printf 'k\nl\n' >kl && "$prep" -q -n kl -o g.shard i.json:$p && rm -rf g &&
+    "$prep" -q -x g -f coco g.shard && status 0 "$prep" -q -o g2.shard g/instances.json
+ok "COCO ids on the names of -n: no two classes get one" $?
 long=$(printf '%250s' '' | tr ' ' n)
 mkdir h; cp $p/000000.jpg h/$long.jpg; echo "$box" >h/$long.txt
 "$prep" -q -o h.shard h && status 0 "$prep" -q -x hx h.shard &&
     status 0 "$prep" -q -o h2.shard hx/images && [ "$(records h2.shard | tr -d ' ')" = 1 ] &&
     [ "$("$prep" -t h2.shard | awk -F '\t' 'NR > 1 { print $10 }')" = 1 ]
 ok "a name of 254 bytes stays a picture's, and finds its label" $?
+mkdir many; for i in 0 1 2 3 4 5 6 7 8 9; do cp -r syn many/$i; done
+"$prep" -q -o many.shard many 2>err
+"$prep" -q -x stopped many.shard 2>err &
+pid=$!
+while [ -z "$(ls -d stopped* 2>/dev/null)" ] && kill -0 $pid 2>/dev/null; do :; done
+kill -TERM $pid; wait $pid; r=$?
+left=$(ls -d stopped* 2>/dev/null)
+[ "$r$left" = 143 ] || [ "$r$left" = 0stopped ]	# or it was quicker than the signal
+ok "SIGTERM: nothing half unpacked is left" $?
 status 1 "$prep" -x '' f.shard; ok "no folder to unpack into" $?
 echo "1..$n"
