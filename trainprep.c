@@ -104,7 +104,7 @@ take_saved(struct train_cmd *c, char *line, struct err *e)
 			return err_set(e, "-%c %s: the run was started with -%c %s", line[0], has,
 			    line[0], value);
 		if (!has)
-			c->arg[(int)line[0] & 127] = xstrdup(value);
+			c->arg[(int)line[0] & 127] = value;
 		return 0;
 	}
 	if (!(eq = strchr(value, '=')))
@@ -130,12 +130,11 @@ resume_options(struct train_cmd *c, struct err *e)
 	free(path);
 	if (r || nothing_new(c, e))
 		return -1;
-	copy = xstrdup(c->from.options);
+	copy = c->saved = xstrdup(c->from.options);
 	for (char *line = strtok_r(copy, "\n", &save); !r && line;
 	    line = strtok_r(NULL, "\n", &save))
 		r = strlen(line) < 2 || line[1] != '=' ?
 		    err_set(e, "bad option '%s' in the checkpoint", line) : take_saved(c, line, e);
-	free(copy);
 	return r;
 }
 
@@ -461,5 +460,6 @@ train_close(struct train_cmd *c)
 	cfg_close(c->cfg);
 	checkpoint_free(&c->from);
 	settings_close(&c->set);
+	free(c->saved);
 	free(c->recipe.cls_weight);
 }

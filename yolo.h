@@ -2017,6 +2017,7 @@ struct train_cmd {
 	int nin, resume;
 	struct settings set;
 	/* filled by train_prepare */
+	char *saved;			/* a resumed run's options, which arg points into */
 	int usage, planned;		/* the error is the user's; only the plan was wanted */
 	long ranks, jobs;
 	uint64_t seed;
