@@ -38,7 +38,7 @@ maxpool_k(struct pool_shape s, const void *x, void *y, unsigned char *tap)
 			}
 		WITHIN (j, len)
 			store(y, o * s.c + c + j, best[j]);
-		WITHIN (j, KEEP ? len : 0)
+		for (int j = 0; KEEP && j < len; j++)
 			tap[o * s.c + c + j] = which[j];
 	});
 }
