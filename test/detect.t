@@ -211,7 +211,8 @@ is(slurp($still), slurp("$dir/drawn/a.png"), 'as it was');
 ($rc, $out, $err) = detect(@m, '-f', 'yolo', '-o', "$dir/own", $still);
 is("$rc " . slurp("$dir/own/a.txt"), "1 0 .5 .5 .1 .1\n", "-f yolo: the picture's label stays");
 unlink "$dir/own/a.txt";
-is((detect(@m, '-f', 'yolo', '-o', "$dir/own", $still))[0], 0, 'without a label there it is written');
+is((detect(@m, '-f', 'yolo', '-o', "$dir/own", $still))[0], 0,
+    'without a label there it is written');
 
 # ---- names ----
 my $odd = ppm("$dir/p/t\tn\nb\\q\" .ppm", 32, 32, [ 8, 16, 8, 8, @$red ]);
