@@ -15,6 +15,7 @@
 #include "fn.h"
 
 enum { STRIP = 256 };	/* output pixels, about, whose share of dW is one partial sum */
+enum { PART = 1 << 28 };	/* numbers of all partial sums, at most, with more than one strip */
 enum { MANY = 64 };	/* channels that keep vectors busy by themselves */
 
 struct axis { int to, from, mul, div, base; };	/* sizes written and read */
@@ -166,21 +167,24 @@ dgrad_sweep(const struct conv_shape *s)
 }
 
 static int
+lanes(const struct conv_shape *s)
+{
+	return s->stride_x == 1 && s->k < MANY && PIECE > 1 ? MANY / s->k * s->k : s->k;
+}
+
+static int
 rows_of(const struct conv_shape *s)	/* of a strip */
 {
-	return (STRIP + s->ow - 1) / s->ow;
+	int rows = (STRIP + s->ow - 1) / s->ow, most = PART / (s->size * s->size * lanes(s));
+	int least = most ? (s->n * s->oh + most - 1) / most : s->n * s->oh;
+
+	return rows > least ? rows : least;
 }
 
 static int
 strips(const struct conv_shape *s)
 {
 	return (s->n * s->oh + rows_of(s) - 1) / rows_of(s);
-}
-
-static int
-lanes(const struct conv_shape *s)
-{
-	return s->stride_x == 1 && s->k < MANY && PIECE > 1 ? MANY / s->k * s->k : s->k;
 }
 
 static int

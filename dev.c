@@ -93,7 +93,7 @@ pick(const char *spec, int *index, struct err *e)
 		*index = spec[n] ? (int)v : 0;
 		return &kinds[i];
 	}
-	if (!strncmp(spec, "cuda", 4))
+	if (!strcmp(spec, "cuda") || !strncmp(spec, "cuda:", 5))
 		err_set(e, "device '%s': built without CUDA (needs nvcc, package cuda-nvcc)", spec);
 	else
 		err_set(e, "device '%s': should be cpu, cuda or cuda:N", spec);

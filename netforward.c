@@ -97,7 +97,7 @@ conv_forward(struct net *net, int i)
 		net_merge_ranks(net, l, &m);
 	if (m.count > 0)
 		b->running(net->dev, s.k, m.mean, m.m2, m.count, net->opt.bn_momentum,
-	    net_param(net, net->stat, i, P_MEAN), net_param(net, net->stat, i, P_VAR));
+		    net_param(net, net->stat, i, P_MEAN), net_param(net, net->stat, i, P_VAR));
 	b->apply(net->dev, u, rows, s.k, m.mean, m.m2, m.count,
 	    net_param(net, net->train, i, P_GAMMA), beta, l->u.conv.act, z, net->ws);
 }

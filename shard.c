@@ -253,11 +253,12 @@ shard_open(const char *path, struct err *e)
 	size_t at = 0;
 
 	/* a link of another name to a piece: the others lie beside the piece, not the link */
-	if (!in_set(path, &at, &number, &s->nm) && (real = realpath(path, NULL)) &&
-	    in_set(real, &at, &number, &s->nm))
-		path = real;
-	else if (!at)
-		s->nm = 1;
+	if (!in_set(path, &at, &number, &s->nm)) {
+		if ((real = realpath(path, NULL)) && in_set(real, &at, &number, &s->nm))
+			path = real;
+		else
+			s->nm = 1;
+	}
 	s->m = (struct member *)xcalloc((size_t)s->nm, sizeof *s->m);
 	s->first = (long *)xcalloc((size_t)s->nm + 1, sizeof *s->first);
 	for (int k = 0; k < s->nm; k++)

@@ -88,7 +88,20 @@ link_to(const char *real, const char *path, struct err *e)
 	return bad;
 }
 
-/* NAME.shard in the run's folder: packed from the inputs, or a link to a shard. */
+/* Is there a file at path, no link, that the command names? */
+static int
+is_input(const struct train_cmd *c, const char *path)
+{
+	int named = c->arg['v'] && path_same(c->arg['v'], path);
+	struct stat st;
+
+	for (int i = 0; i < c->nin; i++)
+		named |= path_same(c->in[i], path);
+	return named && !lstat(path, &st) && S_ISREG(st.st_mode);
+}
+
+/* NAME.shard in the run's folder: packed from the inputs, or a link to a shard.  Named as the only
+ * input it stays what it is. */
 static struct shard *
 data(struct train_cmd *c, const char *name, char *const *in, int n, struct err *e)
 {
@@ -97,7 +110,12 @@ data(struct train_cmd *c, const char *name, char *const *in, int n, struct err *
 
 	while (n > 1 && shard_again(in, n - 1))
 		n--;			/* the pieces of one set are one shard */
-	if (n == 1 && is_shard(in[0]) && (real = realpath(in[0], NULL))) {
+	if (n == 1 && path_same(in[0], path))
+		n = 0;
+	if (n && is_input(c, path))
+		err_set(e, "%s: an input, which would be written over: -o names another folder",
+		    path);
+	else if (n == 1 && is_shard(in[0]) && (real = realpath(in[0], NULL))) {
 		if (!link_to(real, path, e))
 			s = shard_open(path, e);
 		free(real);
@@ -118,13 +136,14 @@ same_data(struct train_cmd *c, const char *name, char *const *in, int n, const c
 {
 	char *again = xasprintf("%s.again", name), *path = xasprintf("%s/%s.shard", c->dir, name);
 	char *other = xasprintf("%s/%s.shard", c->dir, again);
-	struct shard *s = data(c, again, in, n, e);
+	int own = n == 1 && path_same(in[0], path);
+	struct shard *s = own ? data(c, name, NULL, 0, e) : data(c, again, in, n, e);
 	int bad = !s;
 
 	if (s && uuid && strcmp(shard_uuid(s), uuid))
 		bad = err_set(e, "%s: not the data that the run was started with (uuid %s, was %s)",
 		    in[0], shard_uuid(s), uuid);
-	else if (s && rename(other, path))
+	else if (s && !own && rename(other, path))
 		bad = err_set(e, "%s: %s", path, strerror(errno));
 	if (bad) {
 		unlink(other);

@@ -110,7 +110,7 @@ train_device(const struct train_cmd *c, int rank, const struct dev_opts *o, stru
 	char spec[32];
 	struct err why;
 
-	if (want && strncmp(want, "cuda", 4))
+	if (want && strcmp(want, "cuda") && strncmp(want, "cuda:", 5))
 		return dev_open(want, o, e);
 	snprintf(spec, sizeof spec, "cuda:%d", rank);
 	if (n > 1 && n != (int)c->ranks) {

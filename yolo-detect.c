@@ -169,7 +169,7 @@ open_cfg(struct job *j, const struct cmd *c, struct err *e)
 	char *text;
 	int bad;
 
-	if (access(path, R_OK))
+	if (strcmp(path, "-") && access(path, R_OK))
 		return err_set(e, "%s: %s", path, strerror(errno));
 	j->darknet = !weights_is_st(path);
 	if (!j->darknet && !(st = st_open(path, e)))

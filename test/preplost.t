@@ -50,6 +50,21 @@ for in in set-00001-of-00004.shard 'set-*.shard'; do
 	    [ "$(records run/train.shard)" = 40 ] && [ -L run/train.shard ]
 	ok "training on $in" $?
 done
+# A shard in the folder of the run, named as its data.
+mkdir own
+cp whole.shard own/train.shard
+one() { "$train" -q -d cpu -c "$cfg" -O threads=1 -b 2 -s 64 "$@"; }
+status 0 one -O steps=1 -o own own/train.shard && cmp -s own/train.shard whole.shard
+ok "training in the folder of the shard: it stays" $?
+status 0 one -R -O steps=2 -o own own/train.shard && cmp -s own/train.shard whole.shard
+ok "also with -R" $?
+for x in train val; do
+	mkdir clash$x
+	cp whole.shard clash$x/$x.shard
+	status 1 one -O steps=1 -o clash$x -v whole.shard clash$x/$x.shard syn &&
+	    said 'an input, which would be written over' && cmp -s clash$x/$x.shard whole.shard
+	ok "$x.shard of the folder beside other inputs: refused" $?
+done
 
 # Names of several inputs.
 mkdir -p a/images a/labels b/images b/labels

@@ -111,8 +111,10 @@ for r in 0 1; do
 	    -O steps=2 -o "$t/joined" "$shard" >"$t/out$r" 2>"$t/err$r" &
 done
 wait
-want=$(nproc)
-[ "$want" -lt "$(nproc --all)" ] || want=$((want / 2 > 0 ? want / 2 : 1))
+./yolo-train -q -d cpu -c test/small.cfg -O steps=1 -o "$t/alone" "$shard" >"$t/out" 2>"$t/err"
+want=$(meta "$t/alone/last.safetensors" threads)		# as many as it may use
+[ "$OMP_NUM_THREADS" ] || [ "$(nproc)" -lt "$(nproc --all)" ] ||
+    want=$((want / 2 > 0 ? want / 2 : 1))
 [ "$(meta "$t/joined/last.safetensors" threads)" = "$want" ] &&
     [ "$(meta "$t/joined/last.safetensors" ranks)" = 2 ]
 ok $? "two ranks of a launcher: $want compute thread(s) each"
@@ -131,6 +133,8 @@ detect() {
 detect "$t/short/best.weights" >"$t/a" 2>"$t/err"
 cat "$t/short/best.weights" | detect /dev/stdin >"$t/b" 2>"$t/err"
 [ -s "$t/a" ] && same "$t/a" "$t/b"; ok $? 'yolo-detect takes weights from a pipe'
+detect - <"$t/short/best.weights" >"$t/b" 2>"$t/err"
+same "$t/a" "$t/b"; ok $? '... and from standard input'
 cat "$t/short/last.safetensors" | detect /dev/stdin >"$t/b" 2>"$t/err"
 [ $? = 1 ] && has 'from a plain file only'; ok $? '... but no safetensors, and says so'
 mkfifo "$t/pipe"

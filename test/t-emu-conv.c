@@ -170,6 +170,21 @@ static const struct conv_case winograd[] = {
 	{ "winograd, kernels shared", { 5, 4, 5, 256, 0, 0, 264, 3, 1, 1, 1, 1, 1 } },
 };
 
+/* Large taps on a large batch: partial sums that no int could count, unless strips get longer. */
+static void
+large(void)
+{
+	const struct conv_shape s = { 32, 416, 416, 3, 416, 416, 3, 63, 1, 1, 31, 1, 3 };
+	struct dev_opts o = { .threads = 1, .exact = 1 };
+	struct err e;
+	struct dev *d = dev_open("cpu", &o, &e);
+	int good = d && d->conv->workspace(d, &s, 1) <= (size_t)1 << 30;
+
+	printf("%sok %d - the workspace of large depthwise kernels\n", good ? "" : "not ", ++tests);
+	failures += !good;
+	dev_close(d);
+}
+
 int
 main(void)
 {
@@ -193,5 +208,6 @@ main(void)
 		emutest_both("batch-norm", batchnorm, &real[i], 0, 999, 500);
 		emutest_both("bias and activation", bias, &real[i], 0, 999, 500);
 	}
+	large();
 	return emutest_end();
 }
