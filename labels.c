@@ -168,7 +168,8 @@ label_map(struct labels *l, const char *from, char *const *name, int n)
 			l->map[i] = i;
 			continue;
 		}
-		l->map[i] = name[i] ? label_class(l, name[i]) : -1;
+		l->map[i] = !name[i] ? -1 : i < l->d->nclass && l->d->class_name[i] &&
+		    !strcmp(l->d->class_name[i], name[i]) ? i : label_class(l, name[i]);
 		if (l->map[i] < 0 && name[i])
 			label_say(l, SAY_NOTE,
 			    "%s: class %d, '%s', is not among the names, its boxes are refused",

@@ -200,8 +200,8 @@ score(struct validator *v, struct val_result *r)
 
 	for (int i = 0; i < v->truth.n; i++) {
 		const struct eval_pic *p = &v->truth.pic[i];
-		struct eval_image im = { i, v->truth.box + p->first, v->found[i].det, p->n,
-		    v->found[i].n };
+		struct eval_image im = { i, p->n ? v->truth.box + p->first : NULL,
+			v->found[i].det, p->n, v->found[i].n };
 
 		eval_add(ev, &im, 1);
 	}

@@ -358,7 +358,7 @@ sub with_pipe {
 	close $out_w;
 	$in_w->autoflush(1);
 	local $SIG{ALRM} = sub { kill 'KILL', $pid; };
-	alarm 20;
+	alarm 60;
 	$talk->($pid, $in_w, $out_r);
 	close $in_w;
 	waitpid($pid, 0);
@@ -380,6 +380,10 @@ is(scalar(grep { defined && /img_000042/ } @heard), 3, 'each answered before the
 $status = with_pipe(sub {
 	my ($pid, $to, $from) = @_;
 	print $to "$digits\n";
+	for (1 .. 500) {		# until it looks for the signal
+		last if slurp("/proc/$pid/status") =~ /^SigCgt:.*[4-7c-f][0-9a-f]{3}$/m;
+		sleep .05;
+	}
 	sleep .3;
 	kill 'TERM', $pid;
 	waitpid($pid, 0);

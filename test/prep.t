@@ -131,6 +131,7 @@ if [ -e /dev/full ]; then
 fi
 "$prep" -q -j 1 -o "$t/kill.shard" bccd bccd bccd bccd bccd bccd bccd bccd 2>"$t/err" &
 pid=$!
-sleep 0.3; kill -TERM $pid; wait $pid
+while [ -z "$(ls "$t" | grep '^kill')" ] && kill -0 $pid 2>/dev/null; do :; done
+kill -TERM $pid; wait $pid
 [ $? = 143 ] && [ -z "$(ls "$t" | grep '^kill')" ]; ok "SIGTERM: status 143 and no file" $?
 echo "1..$n"

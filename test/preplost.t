@@ -88,6 +88,12 @@ status 0 "$prep" -o n.shard -n dog a/data.yaml b/data.yaml && said "'cat', is no
 ok "with -n, what it does not name is refused" $?
 status 0 "$prep" -o n.shard a/data.yaml b/images && said "numbers are taken for those .*'cat'"
 ok "numbers without names after names: noted" $?
+mkdir -p m/images m/labels
+cp $p/000002.jpg m/images/z.jpg; echo "2 .5 .5 .2 .2" >m/labels/z.txt
+for i in 1 2; do printf 'train: images\nnames: [N/A, cat, N/A]\n' >m/$i.yaml; done
+status 0 "$prep" -q -o n.shard m/1.yaml m/2.yaml &&
+    [ "$(classes n.shard | tr '\n' ' ')" = 'N/A cat N/A 2 2 ' ]
+ok "a name that stands twice: the same list means the same classes" $?
 printf 'train: images\nnames:\n  1: cat\n  2: dog\n' >a/some.yaml
 echo "7 .5 .5 .3 .3" >>a/labels/x.txt
 status 0 "$prep" -o n.shard a/some.yaml && said 'x.txt:2: class 7, but there are 3'
