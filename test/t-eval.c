@@ -127,7 +127,7 @@ decimals(int many)
 		}
 	}
 	ok(good, "a decimal becomes the nearest double");
-	const char *p = "1e400";
+	const char huge[5 + SCAN_SLACK] = "1e400", *p = huge;
 	double v;
 
 	ok(!scan_decimal(&p, &v) && isinf(v), "what is too large becomes an infinity");
