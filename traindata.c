@@ -122,7 +122,8 @@ data(struct train_cmd *c, const char *name, char *const *in, int n, struct err *
 	} else if ((n && !pack(c, in, n, path, e)) || (!n && !access(path, R_OK)))
 		s = shard_open(path, e);
 	else if (!n)
-		err_set(e, "%s: %s", path, strerror(errno));
+		err_set(e, "%s: %s; if the data are elsewhere now, name them again, -v those of "
+		    "the validation", path, strerror(errno));
 	free(file);
 	free(path);
 	return s;
