@@ -201,4 +201,3 @@ label_data(struct labels *l, const char *path, const char *split)
 	free(dir);
 	return r;
 }
-

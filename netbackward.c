@@ -243,4 +243,3 @@ net_backward(struct net *net)
 	}
 	hand_out(net, 0, 1);
 }
-

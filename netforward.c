@@ -234,4 +234,3 @@ net_forward(struct net *net, const float *x, int n, int n_global, uint64_t t0)
 		t = net_lap(net, t, i, LAP_FORWARD);
 	}
 }
-

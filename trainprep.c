@@ -309,7 +309,8 @@ static void
 sweep(const char *dir)
 {
 	static const char *const ours[] = { "last.safetensors", "best.safetensors", "best.weights",
-		"run.cfg", "log.tsv", "val.tsv", "train.shard", "val.shard", NULL };
+		"run.cfg", "log.tsv", "val.tsv", "train.shard", "val.shard",
+		"train.again.shard", "val.again.shard", NULL };
 	DIR *d = opendir(dir);
 	struct dirent *f;
 	long pid;

@@ -81,6 +81,7 @@ ok('return types on a line of their own', lines(sub {
 	    $_[1] !~ /=|\}$|\\$/ ? $_[1] : '';
 }, grep { !/\.h$|\.cc$/ } @c));
 ok('no spaces at the ends of lines', lines(sub { $_[1] =~ /\s$/ ? 'space' : '' }, sort keys %text));
+ok('no empty line at the end', grep { @{$text{$_}} && $text{$_}[-1] eq '' } sort keys %text);
 ok('files open with their name and what they are', map { "$_: $text{$_}[0]" } grep {
 	my ($base) = m{([^/]+)$};
 	$text{$_}[0] !~ m{^/\* \Q$base\E -- \S};

@@ -12,6 +12,12 @@ echo work >"$t/mine/thesis"
 (cd "$t" && "$here/tools/demo" mine) >"$t/out" 2>&1
 [ $? = 1 ] && grep -q '^demo: .*name another folder' "$t/out" && [ -s "$t/mine/thesis" ]
 ok $? "demo: a folder that holds something else stays"
+mkdir "$t/mine/run"
+echo log >"$t/mine/train.log"
+echo work >"$t/mine/run/thesis"
+(cd "$t" && "$here/tools/demo" mine) >"$t/out" 2>&1
+[ $? = 1 ] && grep -q 'name another folder' "$t/out" && [ -s "$t/mine/run/thesis" ]
+ok $? "demo: a run of another's stays"
 (cd "$t" && "$here/tools/demo" -h) >"$t/out" 2>&1
 [ $? = 2 ] && grep -q '^usage: tools/demo' "$t/out"; ok $? "demo: usage"
 for s in losses plot 'cfg-table -h'; do
