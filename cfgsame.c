@@ -33,9 +33,9 @@ other_conv(const struct def_conv *a, const struct def_conv *b)
 }
 
 static const char *
-other_join(const struct def_join *a, const struct def_join *b)
+other_join(const struct def_join *a, const struct def_join *b, int route)
 {
-	const struct key k[] = { { "layers", a->n == b->n &&
+	const struct key k[] = { { route ? "layers" : "from", a->n == b->n &&
 	    !memcmp(a->src, b->src, (size_t)a->n * sizeof *a->src) }, KEY("groups", groups),
 		KEY("group_id", group_id), KEY("activation", act) };
 
@@ -45,8 +45,8 @@ other_join(const struct def_join *a, const struct def_join *b)
 static const char *
 other_head(const struct def_yolo *a, const struct def_yolo *b)
 {
-	int masks = a->nmask == b->nmask &&
-	    !memcmp(a->mask, b->mask, (size_t)a->nmask * sizeof *a->mask);
+	int masks = a->nmask == b->nmask && (!a->nmask ||
+	    !memcmp(a->mask, b->mask, (size_t)a->nmask * sizeof *a->mask));
 	const struct key k[] = { KEY("classes", classes), KEY("num", num), { "mask", masks },
 		{ "anchors", a->num == b->num &&
 		    !memcmp(a->anchor, b->anchor, 2 * (size_t)a->num * sizeof *a->anchor) },
@@ -99,7 +99,7 @@ other_layer(const struct layer *a, const struct layer *b)
 		return other_stride(&a->u.stride, &b->u.stride);
 	case L_ROUTE:
 	case L_SHORTCUT:
-		return other_join(&a->u.join, &b->u.join);
+		return other_join(&a->u.join, &b->u.join, a->type == L_ROUTE);
 	case L_YOLO:
 	case L_REGION:
 		return other_head(&a->u.yolo, &b->u.yolo);

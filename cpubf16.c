@@ -25,13 +25,7 @@ cpu_has_bf16(void)
 
 #if DNNL_VERSION_MAJOR < 3
 #define MATRIX(m) &(m)
-
-static dnnl_status_t
-describe(dnnl_memory_desc_t *m, const dnnl_dims_t dims, dnnl_data_type_t type,
-    const dnnl_dims_t strides)
-{
-	return dnnl_memory_desc_init_by_strides(m, 2, dims, type, strides);
-}
+#define describe dnnl_memory_desc_init_by_strides
 
 static void
 forget(dnnl_memory_desc_t m)
@@ -57,13 +51,7 @@ plan(dnnl_primitive_desc_t *p, dnnl_engine_t engine, const dnnl_memory_desc_t m[
 }
 #else
 #define MATRIX(m) (m)
-
-static dnnl_status_t
-describe(dnnl_memory_desc_t *m, const dnnl_dims_t dims, dnnl_data_type_t type,
-    const dnnl_dims_t strides)
-{
-	return dnnl_memory_desc_create_with_strides(m, 2, dims, type, strides);
-}
+#define describe dnnl_memory_desc_create_with_strides
 
 static void
 forget(dnnl_memory_desc_t m)
@@ -118,8 +106,8 @@ multiply(const struct gemm *g)
 		must(add_to_c(ops, g->beta), g);
 	must(dnnl_primitive_attr_set_post_ops(attr, ops), g);
 	for (int i = 0; i < 3; i++) {
-		must(describe(&m[i], dims[i], i < 2 || g->c16 ? dnnl_bf16 : dnnl_f32, strides[i]),
-		    g);
+		must(describe(&m[i], 2, dims[i], i < 2 || g->c16 ? dnnl_bf16 : dnnl_f32,
+		    strides[i]), g);
 		arg[i].arg = name[i];
 		must(dnnl_memory_create(&arg[i].memory, MATRIX(m[i]), engine, at[i]), g);
 	}

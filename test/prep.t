@@ -1,22 +1,8 @@
 #!/bin/sh
 # prep.t -- yolo-prep as it is used: in, out, statuses, reports, pipes, signals.
-prep=$PWD/yolo-prep
 shared=$PWD/../shared/data
 [ -d "$shared" ] || { echo "1..0 # SKIP no ../shared"; exit 0; }
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
-n=0
-ok() {		# ok WHAT STATUS: 0 is good
-	n=$((n + 1))
-	if [ "$2" = 0 ]; then echo "ok $n - $1"; return; fi
-	echo "not ok $n - $1"
-	sed 's/^/# /' "$t/err"
-}
-status() {	# status WANT COMMAND...: does it end so?
-	want=$1; shift
-	"$@" >"$t/out" 2>"$t/err"
-	[ $? = "$want" ]
-}
+. test/prep.sh
 data=$shared/datasets
 cd "$data" || exit 1
 

@@ -1,25 +1,11 @@
 #!/bin/sh
 # preplost.t -- nothing is lost or swapped in silence: sets of shards, names of several inputs,
 # labels and pictures that are nearly found, unpacking what does not fit a format.
-prep=$PWD/yolo-prep
 detect=$PWD/yolo-detect
 train=$PWD/yolo-train
 anchors=$PWD/tools/yolo-anchors
 cfg=$PWD/cfg/demo.cfg
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
-n=0
-ok() {		# ok WHAT STATUS: 0 is good
-	n=$((n + 1))
-	if [ "$2" = 0 ]; then echo "ok $n - $1"; return; fi
-	echo "not ok $n - $1"
-	sed 's/^/# /' "$t/err"
-}
-status() {	# status WANT COMMAND...: does it end so?
-	want=$1; shift
-	"$@" >"$t/out" 2>"$t/err"
-	[ $? = "$want" ]
-}
+. test/prep.sh
 records() { "$prep" -t "$@" | grep -vc '^#'; }
 said() { grep -q -- "$1" "$t/err"; }
 tools/yolo-synth -q -n 40 -s 128 -o "$t/syn" || exit 1

@@ -1,6 +1,5 @@
 /* t-fuzzcfg.c -- the fuzzers of cfgs, weights, checkpoints and settings without a fuzzer: their
  * corpora once, and each input with a few hundred plain mutations. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +19,11 @@
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput fuzz_settings
 #include "fuzz/settings.c"
-
-typedef int one_input(const unsigned char *, size_t);
+#include "replay.h"
 
 static uint32_t state;
+static int rounds;			/* mutations of an input */
+static one_input *harness;
 
 static uint32_t
 draw(uint32_t below)
@@ -63,49 +63,24 @@ mutate(unsigned char *b, size_t n, size_t room)
 	}
 }
 
-static void
-around(const unsigned char *text, size_t n, int rounds, one_input *one)
+static int
+around(const unsigned char *text, size_t n)
 {
 	size_t room = 2 * n + 100;
 	unsigned char *b = (unsigned char *)xmalloc(room);
 
-	one(text, n);
+	state = (uint32_t)n;
+	harness(text, n);
 	for (int i = 0; i < rounds; i++) {
 		size_t len = n;
 
 		memcpy(b, text, n);
 		for (uint32_t k = 0; k <= draw(4); k++)
 			len = mutate(b, len, room);
-		one(b, len);
+		harness(b, len);
 	}
 	free(b);
-}
-
-static int
-replay(const char *name, int rounds, one_input *one)
-{
-	char *dir = path_join("test/fuzz/corpus", name);
-	DIR *d = opendir(dir);
-	struct dirent *f;
-	struct err e;
-	int n = 0;
-
-	while (d && (f = readdir(d))) {
-		char *path = path_join(dir, f->d_name), *p;
-		size_t len;
-
-		if (f->d_name[0] != '.' && (p = file_read(path, 1 << 24, &len, &e))) {
-			state = (uint32_t)len;
-			around((const unsigned char *)p, len, rounds, one);
-			free(p);
-			n++;
-		}
-		free(path);
-	}
-	if (d)
-		closedir(d);
-	free(dir);
-	return n;
+	return 0;
 }
 
 int
@@ -120,8 +95,13 @@ main(void)
 
 	dup2(null, 2);			/* warnings of accepted files */
 	for (int i = 0; i < all; i++) {
-		int n = replay(t[i].name, t[i].rounds, t[i].one);
+		char *dir = path_join("test/fuzz/corpus", t[i].name);
+		int n;
 
+		rounds = t[i].rounds;
+		harness = t[i].one;
+		n = replay(dir, around);
+		free(dir);
 		printf("%sok %d - %s: %d inputs, %d mutations of each\n", n > 2 ? "" : "not ",
 		    i + 1, t[i].name, n, t[i].rounds);
 		fflush(stdout);

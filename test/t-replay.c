@@ -1,5 +1,4 @@
 /* t-replay.c -- the fuzzers' corpora once through their harnesses. */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,30 +9,7 @@
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput fuzz_shard
 #include "fuzz/shard.c"
-
-static int
-replay(const char *dir, int one(const unsigned char *, size_t))
-{
-	DIR *d = opendir(dir);
-	struct dirent *f;
-	struct err e;
-	int n = 0;
-
-	while (d && (f = readdir(d))) {
-		char *path = path_join(dir, f->d_name), *p;
-		size_t len;
-
-		if (f->d_name[0] != '.' && (p = file_read(path, 1 << 24, &len, &e))) {
-			one((const unsigned char *)p, len);
-			free(p);
-			n++;
-		}
-		free(path);
-	}
-	if (d)
-		closedir(d);
-	return n;
-}
+#include "replay.h"
 
 int
 main(void)
