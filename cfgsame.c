@@ -45,8 +45,8 @@ other_join(const struct def_join *a, const struct def_join *b, int route)
 static const char *
 other_head(const struct def_yolo *a, const struct def_yolo *b)
 {
-	int masks = a->nmask == b->nmask && (!a->nmask ||
-	    !memcmp(a->mask, b->mask, (size_t)a->nmask * sizeof *a->mask));
+	int masks = a->nmask == b->nmask &&
+	    !memcmp(a->mask, b->mask, (size_t)a->nmask * sizeof *a->mask);
 	const struct key k[] = { KEY("classes", classes), KEY("num", num), { "mask", masks },
 		{ "anchors", a->num == b->num &&
 		    !memcmp(a->anchor, b->anchor, 2 * (size_t)a->num * sizeof *a->anchor) },
