@@ -35,25 +35,31 @@ else
 GENCODE = $(GENCODE_HERE)
 endif
 
+# The parts, from low to high; objects of all of them lie in obj/.
+PART = base image model kernel sync labels loss shard device net loader detect eval score train \
+	bench
+vpath %.c $(PART)
+vpath %.cu $(PART)
 PROG = $(basename $(wildcard yolo-*.c))
 TOOL = $(basename $(wildcard tools/yolo-*.c))
-DEV  = $(basename $(wildcard *.cu))
+DEV  = $(basename $(notdir $(wildcard *.cu $(PART:=/*.cu))))
 # What touches activations is compiled once more, for bfloat16 (dev.h).
 DEV16 = batchnorm conv convdirect convgemm heads layers store
-MOD  = $(filter-out $(PROG) cuda sync_nccl $(MPIMOD),$(basename $(wildcard *.c)))
+MOD  = $(filter-out $(PROG) cuda sync_nccl $(MPIMOD),\
+	$(basename $(notdir $(wildcard *.c $(PART:=/*.c)))))
 GPUMOD = cuda $(if $(NCCL),sync_nccl)
 MPIMOD = sync_mpi
 TEST = $(basename $(wildcard test/t-*.c))
 LIBS = $(DNNL) $(JPEG) $(XXHASH) $(YAJL) $(EXPAT) $(YAML) -lm -lpthread -ldl
 ifneq ($(NVCC),)
 HAVE += -DCUDA $(if $(NCCL),-DNCCL)
-NVOBJ = $(GPUMOD:=.o) $(DEV:=.cuda.o) $(DEV16:=.cuda16.o)
+NVOBJ = $(GPUMOD:%=obj/%.o) $(DEV:%=obj/%.cuda.o) $(DEV16:%=obj/%.cuda16.o)
 CUDALIB = -L$(CUDA_HOME)/lib64 -lcudart_static -lrt -lstdc++
 endif
 ifneq ($(MPI),)
 HAVE += -DMPI
 endif
-CPPFLAGS += -I. $(HAVE) $(DNNL_FLAGS) $(STB)
+CPPFLAGS += -I. -Ibase -Ikernel $(HAVE) $(DNNL_FLAGS) $(STB)
 LINK = $(CC) $(CFLAGS) $(OPENMP)
 
 # Objects of another kind of build (SAN=1, CUDA=no, ARCH=all) are made anew.
@@ -62,22 +68,26 @@ $(shell echo '$(KIND)' | cmp -s - .kind || echo '$(KIND)' >.kind)
 
 default: $(PROG) $(TOOL) demo-data
 
-libyolo.a: $(MOD:=.o) $(DEV:=.cpu.o) $(DEV16:=.cpu16.o) $(NVOBJ)
+libyolo.a: $(MOD:%=obj/%.o) $(DEV:%=obj/%.cpu.o) $(DEV16:%=obj/%.cpu16.o) $(NVOBJ)
 	rm -f $@; ar rcs $@ $^
 test/libemu.a: $(DEV:%=test/%.emu.o) $(DEV16:%=test/%.emu16.o) test/emu.o
 	rm -f $@; ar rcs $@ $^
 
 %.o: %.c .kind
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(OPENMP) -MMD -c $< -o $@
-warp.o: CFLAGS += -fno-trapping-math	# selects of floats without a branch
-cuda.o sync_nccl.o: CPPFLAGS += -I$(CUDA_HOME)/include
-%.cpu.o: %.cu .kind
+obj/%.o: %.c .kind | obj
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(OPENMP) -MMD -c $< -o $@
+obj:
+	mkdir -p $@
+obj/warp.o: CFLAGS += -fno-trapping-math	# selects of floats without a branch
+obj/cuda.o obj/sync_nccl.o: CPPFLAGS += -I$(CUDA_HOME)/include
+obj/%.cpu.o: %.cu .kind | obj
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(FAST) $(OPENMP) -MMD -x c -c $< -o $@
-%.cpu16.o: %.cu .kind
+obj/%.cpu16.o: %.cu .kind | obj
 	$(CC) $(CPPFLAGS) -DBF16 $(CFLAGS) $(FAST) $(OPENMP) -MMD -x c -c $< -o $@
-%.cuda.o: %.cu .kind
+obj/%.cuda.o: %.cu .kind | obj
 	$(NVCC) $(CPPFLAGS) $(NVFLAGS) -MMD -c $< -o $@
-%.cuda16.o: %.cu .kind
+obj/%.cuda16.o: %.cu .kind | obj
 	$(NVCC) $(CPPFLAGS) -DBF16 $(NVFLAGS) -MMD -c $< -o $@
 test/%.emu.o: %.cu .kind
 	$(EMU) $(CPPFLAGS) -MMD -x c++ -c $< -o $@
@@ -105,14 +115,16 @@ $(FAKELIB): test/fakecuda.cc test/fakedevice.cc test/fakeblas.cc test/fakenccl.c
 	$(FAKE) -shared -Wl,-soname,libfakecuda.so $(filter %.cc,$^) -o $@ -lpthread
 	for l in cublasLt.so.12 cublasLt.so.13 nccl.so.2; do \
 	    ln -sf libfakecuda.so test/fake/lib$$l; done
-$(filter test/fake/yolo-%,$(FAKEPROG)): test/fake/%: %.o
+$(filter test/fake/yolo-%,$(FAKEPROG)): test/fake/%: obj/%.o
 $(filter test/fake/t-%,$(FAKEPROG)): test/fake/%: test/%.o test/libemu.a
 test/fake/golden: $(patsubst %.c,%.o,$(wildcard test/golden*.c))
 $(FAKEPROG): $(FAKEOBJ) $(FAKELIB) libyolo.a
 	$(LINK) $(filter-out %.a %.so,$^) $(filter %.a,$^) $(LIBS) $(FAKELIB) -lstdc++ \
 	    -Wl,-rpath,'$$ORIGIN' -o $@
 
-$(PROG) $(TOOL): %: %.o libyolo.a
+$(PROG): %: obj/%.o libyolo.a
+	$(LINK) $^ $(LIBS) $(CUDALIB) -o $@
+$(TOOL): %: %.o libyolo.a
 	$(LINK) $^ $(LIBS) $(CUDALIB) -o $@
 test/t-emu%: test/t-emu%.o test/libemu.a libyolo.a
 	$(LINK) $^ $(LIBS) $(CUDALIB) -lstdc++ -o $@
@@ -128,9 +140,9 @@ long: default $(TEST)
 golden: test/golden
 	test/golden -p $(PRECISION) $(GOLDEN) $(WEIGHTS)
 clean:
-	rm -f *.o *.d *.a tools/*.o tools/*.d test/*.o test/*.d test/*.a $(PROG) $(TOOL) $(TEST) \
+	rm -f *.a tools/*.o tools/*.d test/*.o test/*.d test/*.a $(PROG) $(TOOL) $(TEST) \
 	    test/golden config.mk .kind
-	rm -rf test/fake
+	rm -rf obj test/fake
 install: default
 	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
 	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/yolo/cfg
@@ -158,4 +170,4 @@ fuzz:
 	sh test/fuzz/run.sh
 .PHONY: all default check long golden clean install uninstall demo-data demo fuzz
 .SECONDARY:
--include $(wildcard *.d tools/*.d test/*.d test/fake/*.d)
+-include $(wildcard obj/*.d tools/*.d test/*.d test/fake/*.d)

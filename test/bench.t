@@ -39,7 +39,7 @@ for c in ops step eval; do
 done
 for o in $(grep -o '^\.It Fl [A-Za-z] , -[a-z-]*' man/yolo-bench.1 | sed 's/.*, -//'); do
 	case $o in help|version) continue;; esac
-	cat benchops.c benchstep.c bencheval.c | grep -q "\"$o\", [01], NULL"
+	cat bench/*.c | grep -q "\"$o\", [01], NULL"
 	ok $? "--$o of the page is there"
 done
 

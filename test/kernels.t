@@ -8,7 +8,7 @@ use warnings;
 my @sizes = (1, 4, 32, 64, 256);
 my (%kernel, %ran, %exact, $n);
 
-for my $f (glob('*.cu')) {
+for my $f (glob('*.cu */*.cu')) {
 	open my $h, '<', $f or die "$f: $!";
 	my @line = <$h>;
 	for my $i (0 .. $#line - 1) {

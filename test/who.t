@@ -77,8 +77,8 @@ for (@table) {
 }
 
 # A kernel's object is FILE.cpu.o, FILE.cuda.o or the same for bfloat16, which count as FILE.
-my @objects = grep { !/^yolo-/ } glob('*.o');
-my @programs = glob('yolo-*.o tools/yolo-*.o');
+my @objects = grep { !m{/yolo-} } glob('obj/*.o');
+my @programs = glob('obj/yolo-*.o tools/yolo-*.o');
 if (!@objects || system('nm --version >/dev/null 2>&1')) {
 	print '1..0 # SKIP ', @objects ? 'no nm' : 'nothing is built here', "\n";
 	exit 0;
@@ -122,12 +122,13 @@ ok('no program is used by another file', calls(sub { $program{$_[1]} && $_[0] ne
 ok('a rule against what is done is seen to be broken',
     !allowed('box', 'cfgparse') && calls(sub { $_[1] eq 'cfgparse' }) ? () : 'it is not seen');
 my @lib;
+my %kernel = map { m{([^/]+)\.cu$} => 1 } glob('*.cu */*.cu');
 for my $from (sort keys %use) {
 	my @outside = grep { !$def{$_} } keys %{$use{$from}};
 	for my $lib (sort keys %library) {
 		next if grep { $_ eq $from } split ' ', $library{$lib};
 		push @lib, map { "$from calls $_" } grep { /^\Q$lib\E[A-Z0-9_]/ &&
-		    !(-e "$from.cu" && /$launch/) } @outside;
+		    !($kernel{$from} && /$launch/) } @outside;
 	}
 }
 ok('libraries are called from one place each', @lib);
@@ -135,12 +136,12 @@ ok('libraries are called from one place each', @lib);
 ok('no mutable globals but name and verbosity', @global);
 
 my (@dev, @ifdef);
-for my $f (glob('*.c *.cu *.h')) {
+for my $f (grep { !m{^(test|tools)/} } glob('*.c *.cu *.h */*.c */*.cu */*.h')) {
 	open my $h, '<', $f or die "$f: $!";
 	while (<$h>) {
 		push @dev, "$f:$.: $_" if /^#include "dev\.h"/ && $f !~ /\.cu$/;
-		push @ifdef, "$f:$.: $_" if /^#\s*if.*\b(CUDA|MPI)\b/ && $f ne 'dev.c' ||
-		    /^#\s*if.*\b(EMU|__CUDACC__)\b/ && $f !~ /\.cu$|^dev\.h$/;
+		push @ifdef, "$f:$.: $_" if /^#\s*if.*\b(CUDA|MPI)\b/ && $f ne 'device/dev.c' ||
+		    /^#\s*if.*\b(EMU|__CUDACC__)\b/ && $f !~ /\.cu$|^kernel\/dev\.h$/;
 	}
 }
 chomp(@dev, @ifdef);

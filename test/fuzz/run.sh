@@ -7,7 +7,7 @@ out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 command -v clang >/dev/null || { echo "fuzz: no clang here; apt-get install clang" >&2; exit 1; }
 flags="-std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer-no-link,address,undefined
-	-fno-sanitize-recover=undefined -w -I. -I/usr/include/stb"
+	-fno-sanitize-recover=undefined -w -I. -Ibase -Ikernel -I/usr/include/stb"
 libs="-lturbojpeg -lxxhash -lyajl -lexpat -lyaml -lm -lpthread"
 bad=0
 for h in ${*:-test/fuzz/*.c}; do
@@ -19,7 +19,7 @@ for h in ${*:-test/fuzz/*.c}; do
 	: "${mods:=util opt image imagehead jpeg stb resize labels labelyolo labellist labelwalk \
 labelyaml labelvoc labelvocpic labelcoco cocoparse shard shardcodec shardstream shardwrite}"
 	for m in $mods; do
-		[ -e "$out/$m.o" ] || clang $flags -c "$m.c" -o "$out/$m.o" || exit 1
+		[ -e "$out/$m.o" ] || clang $flags -c "$(ls "$m.c" */"$m.c" 2>/dev/null)" -o "$out/$m.o" || exit 1
 	done
 	clang $flags -fsanitize=fuzzer "$h" $(printf "$out/%s.o " $mods) $libs \
 	    -o "$out/$name" || exit 1
