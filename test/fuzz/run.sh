@@ -19,7 +19,8 @@ for h in ${*:-test/fuzz/*.c}; do
 	: "${mods:=util opt image imagehead jpeg stb resize labels labelyolo labellist labelwalk \
 labelyaml labelvoc labelvocpic labelcoco cocoparse shard shardcodec shardstream shardwrite}"
 	for m in $mods; do
-		[ -e "$out/$m.o" ] || clang $flags -c "$(ls "$m.c" */"$m.c" 2>/dev/null)" -o "$out/$m.o" || exit 1
+		[ -e "$out/$m.o" ] && continue
+		clang $flags -c "$(ls "$m.c" */"$m.c" 2>/dev/null)" -o "$out/$m.o" || exit 1
 	done
 	clang $flags -fsanitize=fuzzer "$h" $(printf "$out/%s.o " $mods) $libs \
 	    -o "$out/$name" || exit 1
