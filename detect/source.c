@@ -266,46 +266,19 @@ fill(struct source *s)
 	return 1;
 }
 
-/* Where a name leads: from the working directory, then from the list's folder.  NULL: nowhere. */
-static char *
-found(const char *name, const char *dir)
-{
-	char *path = access(name, F_OK) ? path_join(dir, name) : xstrdup(name);
-
-	if (*name && !access(path, F_OK))
-		return path;
-	free(path);
-	return NULL;
-}
-
-/* As yolo-prep reads lists: blanks at the ends belong to the name only if such a file exists, the
- * backslashes of Windows are turned, # begins a comment unless there is such a file.  0: there is
- * no name in the line. */
+/* 0: there is no name in the line. */
 static int
-look_up(struct where *w, char *line, const char *dir)
+look_up(struct where *w, const char *line, const char *dir)
 {
-	char *name = xstrdup(line), *end;
+	struct label_line at;
+	int kind = label_line(line, dir, 0, &at);
 
-	if (!(w->path = found(name, dir))) {
-		free(name);
-		line += strspn(line, " \t");
-		for (end = line + strlen(line); end > line && strchr(" \t", end[-1]);)
-			*--end = 0;
-		name = xstrdup(line);
-		w->path = *line ? found(name, dir) : NULL;
-	}
-	if (!w->path && strchr(name, '\\')) {
-		for (char *p = name; *p; p++)
-			*p = *p == '\\' ? '/' : *p;
-		if (!(w->path = found(name, dir)))
-			strcpy(name, line);
-	}
-	if (!w->path && (!*name || *name == '#')) {
-		free(name);
+	if (kind == LINE_EMPTY || kind == LINE_COMMENT) {
+		free(at.name);
 		return 0;
 	}
-	w->path = w->path ? w->path : xstrdup(name);
-	w->name = name;
+	w->name = at.name;
+	w->path = at.path ? at.path : xstrdup(at.name);
 	return 1;
 }
 
