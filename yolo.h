@@ -748,7 +748,6 @@ void dev_close(struct dev *);
 int dev_count(const char *kind);	/* usable ones of "cuda" or "cpu"; 0 also if not built */
 /* What this build and machine have, one line each, for -V; returns the number of devices. */
 int dev_list(char *out, size_t len);
-int dev_cores(void);		/* cores this process may use: affinity, quota, OMP_NUM_THREADS */
 /* For dev.c.  open fills in ops, name, stream, priv of *d; index counts devices of the kind. */
 int cpu_open(struct dev *, int index, struct err *);
 int cpu_count(struct err *);

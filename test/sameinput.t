@@ -39,5 +39,20 @@ spew('l/list.txt', "blank.ppm \n\tplain.ppm \t\r\n\n#hash.ppm\n# a comment\nsub\
 my $want = 'blank.ppm |plain.ppm|#hash.ppm|sub/back.ppm';
 is(prep_names('l/list.txt'), $want, 'yolo-prep: blanks, comments, backslashes of a list');
 is(detect_names('l/list.txt'), $want, 'yolo-detect: the same');
+
+# ---- folders ----
+mkdir $_ for qw(w w/a w/a-b);
+picture("w/$_") for qw(a/z.ppm a-b/x.ppm a.ppm);
+$want = 'w/a/z.ppm|w/a-b/x.ppm|w/a.ppm';
+is(prep_names('w'), $want, 'yolo-prep: the names of each folder in order');
+is(detect_names('w'), $want, 'yolo-detect: the same order');
+
+# ---- threads ----
+sub threads {
+	local $ENV{OMP_NUM_THREADS} = $_[0];
+	return (run($detect, '-V'))[1] =~ /cpu: (\d+) thread/ ? $1 : 'none said';
+}
+is(threads($_), 1, "OMP_NUM_THREADS=$_ is one thread") for qw(1 1,1 1,4);
+is(threads('x'), threads(''), 'what is no number says nothing');
 chdir $top;
 done_testing();
