@@ -421,6 +421,11 @@ void label_paths(const char *picture, char *path[2]);
 void label_yolo(struct labels *, struct item *, const char *path);	/* one label file */
 void label_picture(struct labels *, const char *name, const char *path, const char *from);
 int label_list(struct labels *, const char *path);
+/* A line of a list of pictures: blanks at its ends belong to the name only if there is such a file
+ * (exact: always), # begins a comment unless there is, Windows' backslashes are turned. */
+enum { LINE_EMPTY, LINE_COMMENT, LINE_NOWHERE, LINE_PICTURE };
+struct label_line { char *name, *path; int turned; };	/* path NULL: nowhere; free() both */
+int label_line(const char *line, const char *dir, int exact, struct label_line *);
 int label_folder(struct labels *, const char *path);
 int label_data(struct labels *, const char *path, const char *split);
 int label_yaml(struct labels *, const char *path, const char *split);
@@ -743,7 +748,6 @@ void dev_close(struct dev *);
 int dev_count(const char *kind);	/* usable ones of "cuda" or "cpu"; 0 also if not built */
 /* What this build and machine have, one line each, for -V; returns the number of devices. */
 int dev_list(char *out, size_t len);
-int dev_cores(void);		/* cores this process may use: affinity, quota, OMP_NUM_THREADS */
 /* For dev.c.  open fills in ops, name, stream, priv of *d; index counts devices of the kind. */
 int cpu_open(struct dev *, int index, struct err *);
 int cpu_count(struct err *);

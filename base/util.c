@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <math.h>
-#include <sched.h>
+#include <omp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,34 +186,45 @@ calm_threads(char **argv)
 		execv(self, argv);	/* where that fails, nothing is lost but calm */
 }
 
-/* The cgroup's quota in whole processors, 0 where there is none. */
+/* A container's share of the CPUs is a quota, not a mask; version 2 in one file, 1 in two.  In whole
+ * processors, 0 where there is none. */
 static int
 quota(void)
 {
-	FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
-	long period, max = 0;
+	const char *file[] = { "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+	    "/sys/fs/cgroup/cpu/cpu.cfs_period_us" };
+	long v[3] = { -1, -1, -1 };
+	FILE *f;
 
-	max = f && fscanf(f, "%ld %ld", &max, &period) == 2 && period > 0 ?
-	    (max + period - 1) / period : 0;
-	if (f)
+	if ((f = fopen(file[0], "r"))) {
+		if (fscanf(f, "%ld %ld", &v[1], &v[2]) != 2)	/* "max 100000": no quota */
+			v[1] = -1;
 		fclose(f);
-	return (int)max;
+	} else
+		for (int i = 1; i < 3; i++)
+			if ((f = fopen(file[i], "r"))) {
+				if (fscanf(f, "%ld", &v[i]) != 1)
+					v[i] = -1;
+				fclose(f);
+			}
+	return v[1] > 0 && v[2] > 0 ? (int)((v[1] + v[2] - 1) / v[2]) : 0;
 }
 
+/* OpenMP counts the processors: where it has bound this thread to one place it knows the others.
+ * OMP_NUM_THREADS may be a list, of which the first is for the outer loops, the only ones here. */
 int
 cores(void)
 {
 	const char *omp = getenv("OMP_NUM_THREADS");
-	cpu_set_t set;
-	long n = 1, v;
+	int n = omp_get_num_procs(), q = quota();
+	char *end;
+	long v;
 
-	if (!sched_getaffinity(0, sizeof set, &set))
-		n = CPU_COUNT(&set);
-	if ((v = quota()) > 0 && v < n)
-		n = v;
-	if (omp && (v = strtol(omp, NULL, 10)) > 0 && v < n)
-		n = v;
-	return (int)n;
+	if (q > 0 && q < n)
+		n = q;
+	if (omp && (v = strtol(omp, &end, 10)) > 0 && v < n && (!*end || strchr(", \t", *end)))
+		n = (int)v;
+	return n < 1 ? 1 : n;
 }
 
 int
@@ -293,12 +304,12 @@ file_read(const char *path, size_t max, size_t *len, struct err *e)
 		buf = (char *)xgrow(buf, &cap, n + 65537, 1);
 		n += got = fread(buf + n, 1, cap - n - 1, f);
 	} while (got && n <= max);
-	got = ferror(f);
+	got = ferror(f) ? (size_t)errno : 0;
 	if (f != stdin)
 		fclose(f);
 	if (got || n > max) {
 		if (got)
-			err_set(e, "%s: %s", path, strerror(errno));
+			err_set(e, "%s: %s", path, strerror((int)got));
 		else
 			err_set(e, "%s: larger than %zu bytes", path, max);
 		free(buf);

@@ -4,7 +4,6 @@
  * that a name that ends like a picture is one whatever it holds.  Operands are opened when their
  * turn comes, lists are read line by line: a pipe may go on for ever.  What cannot be had takes its
  * place in the row with the reason, for the caller to tell. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +16,7 @@
 
 #include "yolo.h"
 
-enum { DEPTH = 64, LINE_MAX_BYTES = 1 << 20 };
+enum { LINE_MAX_BYTES = 1 << 20 };
 
 struct list {
 	int fd;				/* -1: none open */
@@ -30,7 +29,7 @@ struct source {
 	char *const *arg;
 	int narg, at;
 	int std_in;			/* no operand: the list on stdin, once */
-	char **file;			/* the pictures of a folder, sorted */
+	char **file;			/* the pictures of a folder, in order */
 	size_t nfile, atfile, capfile;
 	struct shard *shard, **opened;
 	long record;
@@ -156,76 +155,22 @@ open_list(struct source *s, int fd, const char *label)
 
 /* ---- folders ------------------------------------------------------------------------------- */
 
-static int
-by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-struct trail { dev_t dev[DEPTH]; ino_t ino[DEPTH]; int n; }; /* folders above: links may go round */
-
-static int
-walk(struct source *s, const char *dir, struct trail *t, struct err *e)
-{
-	struct dirent *d;
-	struct stat st;
-	DIR *f = opendir(dir);
-	int r = 0;
-
-	if (!f || fstat(dirfd(f), &st)) {
-		r = err_set(e, "%s: %s", dir, strerror(errno));
-		if (f)
-			closedir(f);
-		return r;
-	}
-	for (int i = 0; i < t->n; i++)
-		if (t->dev[i] == st.st_dev && t->ino[i] == st.st_ino) {
-			closedir(f);
-			return 0;
-		}
-	if (t->n == DEPTH) {
-		closedir(f);
-		return err_set(e, "%s: folders more than %d deep", dir, DEPTH);
-	}
-	t->dev[t->n] = st.st_dev;
-	t->ino[t->n++] = st.st_ino;
-	while (!r && (d = readdir(f))) {
-		char *path;
-
-		if (d->d_name[0] == '.')
-			continue;
-		path = path_join(dir, d->d_name);
-		if (path_isdir(path))
-			r = walk(s, path, t, e);
-		else if (image_named(path)) {
-			s->file = (char **)xgrow(s->file, &s->capfile, s->nfile + 1,
-			    sizeof *s->file);
-			s->file[s->nfile++] = path;
-			continue;
-		}
-		free(path);
-	}
-	t->n--;
-	closedir(f);
-	return r;
-}
-
+/* In yolo-prep's order: what was packed first is told first. */
 static int
 open_folder(struct source *s, const char *dir, struct err *e)
 {
-	struct trail t;
+	struct label_files all = { NULL, 0, 0 };
+	int r = label_walk(dir, &all, e);
 
-	t.n = 0;
 	s->nfile = s->atfile = 0;
-	if (walk(s, dir, &t, e)) {
-		while (s->nfile > 0)
-			free(s->file[--s->nfile]);
-		return -1;
-	}
-	if (!s->nfile)
-		return err_set(e, "%s: no pictures in this folder", dir);
-	qsort(s->file, s->nfile, sizeof *s->file, by_name);
-	return 0;
+	for (size_t i = 0; i < all.n; i++)
+		if (!r && image_named(all.v[i])) {
+			s->file = (char **)xgrow(s->file, &s->capfile, s->nfile + 1,
+			    sizeof *s->file);
+			s->file[s->nfile++] = xstrdup(all.v[i]);
+		}
+	label_files_free(&all);
+	return !r && !s->nfile ? err_set(e, "%s: no pictures in this folder", dir) : r;
 }
 
 /* ---- lists --------------------------------------------------------------------------------- */
@@ -266,46 +211,19 @@ fill(struct source *s)
 	return 1;
 }
 
-/* Where a name leads: from the working directory, then from the list's folder.  NULL: nowhere. */
-static char *
-found(const char *name, const char *dir)
-{
-	char *path = access(name, F_OK) ? path_join(dir, name) : xstrdup(name);
-
-	if (*name && !access(path, F_OK))
-		return path;
-	free(path);
-	return NULL;
-}
-
-/* As yolo-prep reads lists: blanks at the ends belong to the name only if such a file exists, the
- * backslashes of Windows are turned, # begins a comment unless there is such a file.  0: there is
- * no name in the line. */
+/* 0: there is no name in the line. */
 static int
-look_up(struct where *w, char *line, const char *dir)
+look_up(struct where *w, const char *line, const char *dir)
 {
-	char *name = xstrdup(line), *end;
+	struct label_line at;
+	int kind = label_line(line, dir, 0, &at);
 
-	if (!(w->path = found(name, dir))) {
-		free(name);
-		line += strspn(line, " \t");
-		for (end = line + strlen(line); end > line && strchr(" \t", end[-1]);)
-			*--end = 0;
-		name = xstrdup(line);
-		w->path = *line ? found(name, dir) : NULL;
-	}
-	if (!w->path && strchr(name, '\\')) {
-		for (char *p = name; *p; p++)
-			*p = *p == '\\' ? '/' : *p;
-		if (!(w->path = found(name, dir)))
-			strcpy(name, line);
-	}
-	if (!w->path && (!*name || *name == '#')) {
-		free(name);
+	if (kind == LINE_EMPTY || kind == LINE_COMMENT) {
+		free(at.name);
 		return 0;
 	}
-	w->path = w->path ? w->path : xstrdup(name);
-	w->name = name;
+	w->name = at.name;
+	w->path = at.path ? at.path : xstrdup(at.name);
 	return 1;
 }
 

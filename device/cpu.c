@@ -107,6 +107,6 @@ cpu_describe(int index, char *out, size_t len)
 	const dnnl_version_t *v = dnnl_version();
 
 	(void)index;
-	snprintf(out, len, "cpu: %d threads, oneDNN %d.%d.%d%s", dev_cores(), v->major, v->minor,
+	snprintf(out, len, "cpu: %d threads, oneDNN %d.%d.%d%s", cores(), v->major, v->minor,
 	    v->patch, cpu_has_bf16() ? ", bf16" : "");
 }

@@ -2,7 +2,6 @@
  *
  * A device is its operations (cpu.c, cuda.c) and one table for each kernel file, compiled for it.
  * Opening CUDA is tried at run time: a program built with it starts on a machine without. */
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,43 +29,6 @@ static const struct kind {
 	{ "cpu", cpu_open, cpu_count, cpu_describe, { { TABLES(cpu, ) }, { TABLES(cpu, _bf16) } } },
 };
 enum { NKIND = sizeof kinds / sizeof *kinds };
-
-/* A container's share of the CPUs is a quota, not a mask; version 2 in one file, 1 in two. */
-static int
-quota(void)
-{
-	const char *file[] = { "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
-	    "/sys/fs/cgroup/cpu/cpu.cfs_period_us" };
-	long v[3] = { -1, -1, -1 };
-	FILE *f;
-
-	if ((f = fopen(file[0], "r"))) {
-		if (fscanf(f, "%ld %ld", &v[1], &v[2]) != 2)	/* "max 100000": no quota */
-			v[1] = -1;
-		fclose(f);
-	} else
-		for (int i = 1; i < 3; i++)
-			if ((f = fopen(file[i], "r"))) {
-				if (fscanf(f, "%ld", &v[i]) != 1)
-					v[i] = -1;
-				fclose(f);
-			}
-	return v[1] > 0 && v[2] > 0 ? (int)((v[1] + v[2] - 1) / v[2]) : 0;
-}
-
-int
-dev_cores(void)
-{
-	int n = omp_get_num_procs(), q = quota();
-	const char *env = getenv("OMP_NUM_THREADS");
-	long v;
-
-	if (q > 0 && q < n)
-		n = q;
-	if (env && !num_int(env, 1, 4096, &v) && v < n)
-		n = (int)v;
-	return n < 1 ? 1 : n;
-}
 
 static const struct kind *
 pick(const char *spec, int *index, struct err *e)
@@ -135,7 +97,7 @@ dev_open(const char *spec, const struct dev_opts *o, struct err *e)
 		warn("-p tf32: a mode of CUDA's matrix product: computing in fp32");
 	d = (struct dev *)xmalloc(sizeof *d);
 	*d = k->tables[bf16];
-	d->threads = o->threads > 0 ? o->threads : dev_cores();
+	d->threads = o->threads > 0 ? o->threads : cores();
 	d->tf32 = o->tf32 && !cpu;
 	d->exact = o->exact;
 	d->deterministic = o->deterministic;

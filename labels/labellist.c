@@ -20,58 +20,79 @@ trim(char *s)
 	return s;
 }
 
-/* Where a name of a list leads: working directory, list's folder; then with the backslashes of
- * Windows turned.  NULL: nowhere. */
+/* Where a name leads: from the working directory, then from the list's folder.  NULL: nowhere. */
 static char *
-find_listed(const char *name, const char *dir, int *turned)
+leads(const char *name, const char *dir)
 {
-	char *path = xstrdup(name), *other;
+	char *path = access(name, F_OK) ? path_join(dir, name) : xstrdup(name);
 
-	*turned = 0;
-	for (;;) {
-		if (!access(path, F_OK))
-			return path;
-		other = path_join(dir, path);
-		if (!access(other, F_OK)) {
-			free(path);
-			return other;
-		}
-		free(other);
-		if (*turned || !strchr(path, '\\'))
-			break;
-		*turned = 1;
-		for (char *p = path; *p; p++)
-			*p = *p == '\\' ? '/' : *p;
-	}
+	if (*name && !access(path, F_OK))
+		return path;
 	free(path);
 	return NULL;
 }
 
-static void
-listed(struct labels *l, const char *list, int line, char *name, const char *dir, int *said)
+/* The same; where there is nothing, with the backslashes of Windows turned, in the name too. */
+static char *
+leads_turned(char *name, const char *dir, int *turned)
 {
-	char *path, *from;
-	int turned;
+	char *path = leads(name, dir), *was;
 
-	if (!(path = find_listed(name, dir, &turned))) {
-		if (*name == '#')
-			label_say(l, SAY_NOTE, "%s:%d: a comment, skipped", list, line);
-		else
-			label_say(
-			    l, SAY_PICTURE, "%s:%d: %s: %s", list, line, name, strerror(ENOENT));
-		return;
+	*turned = 0;
+	if (path || !strchr(name, '\\'))
+		return path;
+	was = xstrdup(name);
+	for (char *p = name; *p; p++)
+		*p = *p == '\\' ? '/' : *p;
+	if (!(path = leads(name, dir)))
+		strcpy(name, was);
+	*turned = path != NULL;
+	free(was);
+	return path;
+}
+
+int
+label_line(const char *line, const char *dir, int exact, struct label_line *out)
+{
+	char *copy = xstrdup(line);
+
+	out->turned = 0;
+	if ((out->path = leads(copy, dir)) || exact)
+		out->name = copy;
+	else {
+		out->name = xstrdup(trim(copy));
+		free(copy);
 	}
-	if (turned && !*said) {
-		label_say(l, SAY_NOTE, "%s:%d: backslashes taken as slashes", list, line);
+	if (!out->path)
+		out->path = leads_turned(out->name, dir, &out->turned);
+	if (out->path)
+		return LINE_PICTURE;
+	return !*out->name ? LINE_EMPTY : *out->name == '#' ? LINE_COMMENT : LINE_NOWHERE;
+}
+
+static void
+listed(struct labels *l, const char *list, const struct text *t, const char *line, const char *dir,
+    int *said)
+{
+	struct label_line at;
+	int kind = label_line(line, dir, t->nul, &at);
+	char *from = xasprintf("%s:%d", list, t->line);
+
+	if (kind == LINE_COMMENT)
+		label_say(l, SAY_NOTE, "%s: a comment, skipped", from);
+	else if (kind == LINE_NOWHERE)
+		label_say(l, SAY_PICTURE, "%s: %s: %s", from, at.name, strerror(ENOENT));
+	if (at.turned && !*said) {
+		label_say(l, SAY_NOTE, "%s: backslashes taken as slashes", from);
 		*said = 1;
 	}
-	from = xasprintf("%s:%d", list, line);
-	if (path_isdir(path))
-		label_say(l, SAY_PICTURE, "%s: %s: a folder, want a picture", from, path);
-	else
-		label_picture(l, turned ? path : name, path, from);
+	if (kind == LINE_PICTURE && path_isdir(at.path))
+		label_say(l, SAY_PICTURE, "%s: %s: a folder, want a picture", from, at.path);
+	else if (kind == LINE_PICTURE)
+		label_picture(l, at.name, at.path, from);
 	free(from);
-	free(path);
+	free(at.name);
+	free(at.path);
 }
 
 static int
@@ -127,8 +148,7 @@ label_list(struct labels *l, const char *path)
 		return -1;
 	}
 	while ((s = text_line(&t)))
-		if (*(s = t.nul ? s : trim(s)))
-			listed(l, shown, t.line, s, dir, &said);
+		listed(l, shown, &t, s, dir, &said);
 	free(t.buf);
 	free(dir);
 	if (l->d->n == from && l->d->bad == bad)
@@ -172,7 +192,7 @@ data_names(struct labels *l, const char *path, const char *dir)
 	if (!names)
 		return 0;
 	memset(&own, 0, sizeof own);
-	if (!(file = find_listed(names, dir, &turned)))
+	if (!(file = leads_turned(names, dir, &turned)))
 		label_say(l, SAY_NOTE, "%s: its names file %s does not exist", path, names);
 	else if (!(r = labels_names(&own, file, l->e)))
 		label_map(l, file, own.class_name, own.nclass);
@@ -191,7 +211,7 @@ label_data(struct labels *l, const char *path, const char *split)
 	split = split ? split : "train";
 	if (!r && !(list = data_value(path, strcmp(split, "val") ? split : "valid", l->e)))
 		r = -1;
-	else if (!r && !(file = find_listed(list, dir, &turned)))
+	else if (!r && !(file = leads_turned(list, dir, &turned)))
 		r = err_set(l->e, "%s: its list %s does not exist", path, list);
 	else if (!r) {
 		r = path_isdir(file) ? label_folder(l, file) : label_list(l, file);

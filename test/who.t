@@ -40,7 +40,8 @@ my @table = (			# module, its files, the modules it may call
 	['weights', 'params weights weights_st transfer checkpoint', 'cfg safetensors'],
 	# Batch-norm over ranks gives up through sync_fail().
 	['net', 'net netplan netforward netbackward', 'cfg weights sync'],
-	['inputs', 'source inputs', 'image shard'],
+	# What a line of a list means and the order of a folder are the same in all programs.
+	['inputs', 'source inputs', 'image labels shard'],
 	['detect', 'detect', 'cfg net weights box'],
 	['detwrite', 'detwrite', 'detect image imageids labels'],
 	['recipe', 'recipe recipecfg recipeloss trainset cfguse',
