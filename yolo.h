@@ -187,7 +187,7 @@ struct layer {
 	} u;
 };
 struct cfg_net {
-	int line, w_line, h_line;	/* of [net], of its width and height */
+	int line, w_line, h_line, c_line;	/* of [net], of its width, height, channels */
 	int batch, subdivisions, w, h, c, max_batches, burn_in, flip, mosaic, adam;
 	int resize_step, nstep, *step, sgdr_cycle, sgdr_mult, step_len;	/* mosaic -1: not given */
 	float *scale;			/* nstep factors of policy steps */
@@ -216,6 +216,7 @@ int cfg_resize(struct cfg *, int w, int h, struct err *);
  * NULL: they do not.  Sizes of the input and what only training or suppression reads may differ. */
 const char *cfg_other(const struct cfg *, const struct cfg *, int *layer);
 int cfg_heads(const struct cfg *, int *index, int max);	/* the yolo/region layers; their number */
+int cfg_pictures(const struct cfg *, struct err *);	/* -1: its input is no RGB picture */
 int cfg_stride(const struct cfg *);	/* the largest stride of a head: sizes are multiples */
 double cfg_flops(const struct cfg *, int layer); /* 2 x multiply-adds of a convolution, else 0 */
 long cfg_floats(const struct cfg *, int layer);	/* floats of this layer in a .weights file */
