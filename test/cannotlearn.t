@@ -56,4 +56,26 @@ system("./yolo-train -q -d cpu -O threads=1 -O steps=2 -c test/small.cfg -o $t/g
 ok(run("./yolo-detect -q -d cpu -c $t/c4.cfg -w $t/good/best.weights $t/set.shard") == 1 &&
     says(qr/c4\.cfg:$line: channels=4/), 'yolo-detect refuses channels=4');
 
+# A checkpoint with two bytes of its tensors changed, both of a number that stays finite.
+my $last = slurp("$t/good/last.safetensors");
+my ($len, $first) = (unpack('Q<', $last), $last =~ /^.{8}[^\0]*?"(layer\.0\.\w+)":\{/s);
+my ($from) = $last =~ /"\Q$first\E":\{[^}]*"data_offsets":\[(\d+)/;
+my $hurt = $last;
+substr($hurt, 8 + $len + $from, 2) ^= "\x05\x0a";
+system("cp -R $t/good $t/hurt");
+spit("$t/hurt/last.safetensors", $hurt);
+my $damage = qr{hurt/last\.safetensors: tensor \Q$first\E: .*checksum};
+ok(run("./yolo-train -q -R -O steps=4 -d cpu -o $t/hurt") == 1 && says($damage),
+    'a run does not go on from changed tensors');
+ok(slurp("$t/hurt/last.safetensors") eq $hurt, 'and leaves the file as it is');
+ok(run("./yolo-detect -q -d cpu -w $t/hurt/last.safetensors $t/set.shard") == 1 && says($damage),
+    'yolo-detect does not take them either');
+ok(train('test/small.cfg', "-w $t/hurt/last.safetensors $t/set.shard") == 1 && says($damage),
+    'nor does yolo-train -w');
+my $head = substr($last, 8, $len);
+$head =~ s/"checksums":"[^"]*",//;
+spit("$t/hurt/last.safetensors", pack('Q<', length $head) . $head . substr($hurt, 8 + $len));
+ok(run("./yolo-detect -q -d cpu -w $t/hurt/last.safetensors $t/set.shard") == 0,
+    'a file without checksums is read as it is');
+
 print "1..$n\n";

@@ -57,7 +57,7 @@ my @table = (			# module, its files, the modules it may call
 my %library = (			# who may call it
 	dnnl => 'cpu cpubf16', tj => 'jpeg', stbi => 'stb image resize draw',
 	yajl => 'cocoparse safetensors', XML => 'labelvoc', yaml => 'labelyaml',
-	XXH => 'pack shard shardcodec shardstream shardwrite', cuda => 'cuda sync_nccl',
+	XXH => 'pack safetensors shard shardcodec shardstream shardwrite', cuda => 'cuda sync_nccl',
 	cublas => 'cuda', nccl => 'sync_nccl', MPI => 'sync_mpi',
 );
 # What a launch in a kernel's file becomes under nvcc (dev.h): its start, and whether it failed.
