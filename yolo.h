@@ -2005,6 +2005,7 @@ struct validator;
 struct validator *validator_open(struct dev *, const struct cfg *, struct shard *,
     const char *path, int batch, int threads, enum loss_kind, int rect, struct err *);
 void validator_close(struct validator *);
+int validator_undefined(struct validator *, int col);	/* without a box that it counts */
 /* Detect on the whole shard with these parameters (device memory) and score.  The values pass
  * through the text that yolo-detect prints, so the result is that of the pipe to the last digit. */
 int validator_run(struct validator *, const float *train, const float *stat, struct sync *,
@@ -2034,6 +2035,7 @@ struct train_cmd {
 int train_prepare(struct train_cmd *, struct err *);
 int train_data(struct train_cmd *, struct err *);	/* its part: train and val are opened */
 int train_weigh(struct train_cmd *, struct err *);	/* class weights, from the data */
+int train_fit(struct train_cmd *, struct err *);	/* trainfit.c: -1: it could learn nothing */
 /* trainuse.c: what the user should know of this run, each in one line. */
 void train_tell_unused(const struct train_cmd *);	/* settings that it does not look at */
 /* A resumed run of another length; epochs: what it had, NULL: no -e. */

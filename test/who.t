@@ -47,8 +47,8 @@ my @table = (			# module, its files, the modules it may call
 	    'cfg loss augment schedule weights validate'],
 	['trainer', 'trainer', 'cfg loader loss net schedule sync weights'],
 	['validate', 'validate', 'detect eval evalset inputs net shard sync'],
-	['train', 'traindata trainprep trainuse trainrun trainkeep',
-	    'augment cfg dev loader loss net recipe safetensors schedule shard sync trainer ' .
+	['train', 'traindata trainfit trainprep trainuse trainrun trainkeep',
+	    'augment cfg dev image loader loss net recipe safetensors schedule shard sync trainer ' .
 	    'validate ' .
 	    'weights'],
 	['bench', 'bencheval benchops benchstep benchutil',

@@ -428,6 +428,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 	if (c->recipe.steps > INT_MAX)
 		return err_set(e, "a run of %ld steps: want at most %d; -e says how many epochs",
 		    c->recipe.steps, INT_MAX);
+	if (train_fit(c, e))
+		return -1;
 	if (c->resume) {
 		was = saved(c->from.options, "e=");
 		train_tell_length(c, was);
