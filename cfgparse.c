@@ -95,6 +95,7 @@ read_net(struct cfg_reader *r, struct cfg_net *n)
 	n->line = r->s->line;
 	n->w_line = cfg_line(r, "width");
 	n->h_line = cfg_line(r, "height");
+	n->c_line = cfg_line(r, "channels");
 	n->batch = (int)cfg_int(r, "batch", 1, 1, 1 << 20);
 	n->subdivisions = (int)cfg_int(r, "subdivisions", 1, 1, 1 << 20);
 	n->w = (int)cfg_int(r, "width", 0, 1, CFG_SIDE);

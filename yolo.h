@@ -125,7 +125,7 @@ struct st {
 	void *map;
 	size_t len;
 };
-struct st *st_open(const char *path, struct err *);	/* every offset checked; maps the file */
+struct st *st_open(const char *path, struct err *);	/* offsets and sums checked; maps the file */
 void st_close(struct st *);
 const struct st_tensor *st_find(const struct st *, const char *name);	/* NULL if absent */
 const char *st_meta(const struct st *, const char *key);
@@ -187,7 +187,7 @@ struct layer {
 	} u;
 };
 struct cfg_net {
-	int line, w_line, h_line;	/* of [net], of its width and height */
+	int line, w_line, h_line, c_line;	/* of [net], of its width, height, channels */
 	int batch, subdivisions, w, h, c, max_batches, burn_in, flip, mosaic, adam;
 	int resize_step, nstep, *step, sgdr_cycle, sgdr_mult, step_len;	/* mosaic -1: not given */
 	float *scale;			/* nstep factors of policy steps */
@@ -216,6 +216,7 @@ int cfg_resize(struct cfg *, int w, int h, struct err *);
  * NULL: they do not.  Sizes of the input and what only training or suppression reads may differ. */
 const char *cfg_other(const struct cfg *, const struct cfg *, int *layer);
 int cfg_heads(const struct cfg *, int *index, int max);	/* the yolo/region layers; their number */
+int cfg_pictures(const struct cfg *, struct err *);	/* -1: its input is no RGB picture */
 int cfg_stride(const struct cfg *);	/* the largest stride of a head: sizes are multiples */
 double cfg_flops(const struct cfg *, int layer); /* 2 x multiply-adds of a convolution, else 0 */
 long cfg_floats(const struct cfg *, int layer);	/* floats of this layer in a .weights file */
@@ -2008,6 +2009,7 @@ struct validator;
 struct validator *validator_open(struct dev *, const struct cfg *, struct shard *,
     const char *path, int batch, int threads, enum loss_kind, int rect, struct err *);
 void validator_close(struct validator *);
+int validator_undefined(struct validator *, int col);	/* without a box that it counts */
 /* Detect on the whole shard with these parameters (device memory) and score.  The values pass
  * through the text that yolo-detect prints, so the result is that of the pipe to the last digit. */
 int validator_run(struct validator *, const float *train, const float *stat, struct sync *,
@@ -2037,6 +2039,7 @@ struct train_cmd {
 int train_prepare(struct train_cmd *, struct err *);
 int train_data(struct train_cmd *, struct err *);	/* its part: train and val are opened */
 int train_weigh(struct train_cmd *, struct err *);	/* class weights, from the data */
+int train_fit(struct train_cmd *, struct err *);	/* trainfit.c: -1: it could learn nothing */
 /* trainuse.c: what the user should know of this run, each in one line. */
 void train_tell_unused(const struct train_cmd *);	/* settings that it does not look at */
 /* A resumed run of another length; epochs: what it had, NULL: no -e. */

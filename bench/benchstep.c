@@ -148,7 +148,7 @@ open_bench(struct bench *b, struct err *e)
 	    !(b->net = net_open(b->dev, b->cfg, &no, e)) ||
 	    !(b->t = trainer_open(b->net, NULL, &b->recipe.train, e)))
 		return -1;
-	if (b->in && !(b->shard = shard_open(b->in, e)))
+	if (b->in && (cfg_pictures(b->cfg, e) || !(b->shard = shard_open(b->in, e))))
 		return -1;
 	return 0;
 }

@@ -338,9 +338,8 @@ check(const struct cfg *c, int nhead, const int *head, struct err *e)
 	if (!nhead)
 		return err_set(e, "%s: no [yolo] or [region] layer: nothing to detect with",
 		    c->path);
-	if (c->l[0].in_c != 3)
-		return err_set(e, "%s:%d: channels=%d, but pictures have 3", c->path, c->net.line,
-		    c->l[0].in_c);
+	if (cfg_pictures(c, e))
+		return -1;
 	for (int i = 0; i < nhead; i++) {
 		const struct layer *l = &c->l[head[i]];
 

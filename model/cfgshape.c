@@ -328,3 +328,14 @@ cfg_floats(const struct cfg *c, int i)
 	return (long)d->k * d->size * d->size * (l->in_c / d->groups) +
 	       (long)d->k * (d->bn ? 4 : 1);
 }
+
+/* The loader's batches and the detector's have three floats a pixel: a net of another number would
+ * read beyond them, or take one colour's rows for the next pixels. */
+int
+cfg_pictures(const struct cfg *c, struct err *e)
+{
+	if (c->net.c == 3)
+		return 0;
+	return err_set(e, "%s:%d: channels=%d, but pictures are read as RGB: want channels=3",
+	    c->path, c->net.c_line, c->net.c);
+}

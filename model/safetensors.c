@@ -4,7 +4,11 @@
  * Reading maps the file and checks every number of the header against the file's length before it
  * is used; a tensor's bytes must lie inside, match its shape, and touch no other's.  Writing sorts
  * by name, pads the header to a multiple of 8 and renames into place, so equal contents are equal
- * files. */
+ * files.
+ *
+ * The metadata of what is written here has the XXH3-64 of every tensor's bytes, one "digits name" a
+ * line: offsets do not tell of a changed byte, and a run would go on from it.  A file of somebody
+ * else has none and is read as it is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 #include <yajl/yajl_gen.h>
 #include <yajl/yajl_tree.h>
 
@@ -22,7 +27,16 @@ static const struct { const char *name; size_t size; } types[] = {
 	[ST_I64] = { "I64", 8 }, [ST_U8] = { "U8", 1 }, [ST_BF16] = { "BF16", 2 },
 	[ST_F16] = { "F16", 2 },
 };
-enum { NTYPE = sizeof types / sizeof *types };
+enum { NTYPE = sizeof types / sizeof *types, SUM = 16 };
+static const char sums_key[] = "checksums";
+
+/* Its bytes' XXH3-64 in hexadecimal. */
+static void
+sum_of(const struct st_tensor *t, char out[SUM + 1])
+{
+	snprintf(out, SUM + 1, "%016llx",
+	    (unsigned long long)XXH3_64bits(t->data, t->n * types[t->type].size));
+}
 
 static int
 by_name(const void *a, const void *b)
@@ -155,6 +169,34 @@ read_header(struct st *st, yajl_val tree, const char *base, size_t size, const c
 }
 
 static int
+check_sums(const struct st *st, const char *path, struct err *e)
+{
+	const char *p = st_meta(st, sums_key);
+	char is[SUM + 1];
+	int bad = 0;
+
+	for (size_t n; p && *p && !bad; p += n + (p[n] == '\n')) {
+		const struct st_tensor *t;
+		char *line;
+
+		n = strcspn(p, "\n");
+		line = xasprintf("%.*s", (int)n, p);
+		t = n > SUM + 1 && line[SUM] == ' ' ? st_find(st, line + SUM + 1) : NULL;
+		if (t)
+			sum_of(t, is);
+		if (t && memcmp(is, line, SUM))
+			bad = err_set(e, "%s: tensor %.100s: its bytes do not match the checksum "
+			    "in the file: damaged, or changed by a program that kept the metadata",
+			    path, t->name);
+		else if (n <= SUM + 1 || line[SUM] != ' ')
+			bad = err_set(e, "%s: bad __metadata__: %s wants lines of %d digits and a "
+			    "name", path, sums_key, SUM);
+		free(line);
+	}
+	return bad;
+}
+
+static int
 parse(struct st *st, const char *path, struct err *e)
 {
 	const unsigned char *b = (const unsigned char *)st->map;
@@ -177,7 +219,7 @@ parse(struct st *st, const char *path, struct err *e)
 	else
 		r = read_header(st, tree, (const char *)b + 8 + len, st->len - 8 - len, path, e);
 	yajl_tree_free(tree);
-	return r;
+	return r ? r : check_sums(st, path, e);
 }
 
 struct st *
@@ -263,6 +305,40 @@ st_get(const struct st_tensor *t, size_t i)
 	}
 }
 
+#define STR(s) yajl_gen_string(g, (const unsigned char *)(s), strlen(s))
+/* What was given, and the checksums at their place in the order of the keys. */
+static void
+put_meta(yajl_gen g, const struct st_tensor *t, int nt, char *const *key, char *const *value,
+    int nmeta)
+{
+	size_t len = 0;
+	char *text = NULL, sum[SUM + 1];
+	FILE *f = open_memstream(&text, &len);
+	int i = 0;
+
+	if (!f)
+		die(1, "out of memory");
+	for (int k = 0; k < nt; k++) {
+		sum_of(&t[k], sum);
+		fprintf(f, "%s %s\n", sum, t[k].name);
+	}
+	fclose(f);
+	STR("__metadata__");
+	yajl_gen_map_open(g);
+	for (; i < nmeta && strcmp(key[i], sums_key) < 0; i++) {
+		STR(key[i]);
+		STR(value[i]);
+	}
+	STR(sums_key);
+	STR(text);
+	for (; i < nmeta; i++) {
+		STR(key[i]);
+		STR(value[i]);
+	}
+	yajl_gen_map_close(g);
+	free(text);
+}
+
 /* The header as JSON: metadata first, tensors in the given (sorted) order. */
 static yajl_gen
 header(const struct st_tensor *t, int nt, char *const *key, char *const *value, int nmeta)
@@ -270,17 +346,8 @@ header(const struct st_tensor *t, int nt, char *const *key, char *const *value, 
 	yajl_gen g = yajl_gen_alloc(NULL);
 	size_t at = 0;
 
-#define STR(s) yajl_gen_string(g, (const unsigned char *)(s), strlen(s))
 	yajl_gen_map_open(g);
-	if (nmeta) {
-		STR("__metadata__");
-		yajl_gen_map_open(g);
-		for (int i = 0; i < nmeta; i++) {
-			STR(key[i]);
-			STR(value[i]);
-		}
-		yajl_gen_map_close(g);
-	}
+	put_meta(g, t, nt, key, value, nmeta);
 	for (int i = 0; i < nt; i++) {
 		size_t bytes = t[i].n * types[t[i].type].size;
 

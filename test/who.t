@@ -48,8 +48,8 @@ my @table = (			# module, its files, the modules it may call
 	    'cfg loss augment schedule weights validate'],
 	['trainer', 'trainer', 'cfg loader loss net schedule sync weights'],
 	['validate', 'validate', 'detect eval evalset inputs net shard sync'],
-	['train', 'traindata trainprep trainuse trainrun trainkeep',
-	    'augment cfg dev loader loss net recipe safetensors schedule shard sync trainer ' .
+	['train', 'traindata trainfit trainprep trainuse trainrun trainkeep',
+	    'augment cfg dev image loader loss net recipe safetensors schedule shard sync trainer ' .
 	    'validate ' .
 	    'weights'],
 	['bench', 'bencheval benchops benchstep benchutil',
@@ -58,7 +58,7 @@ my @table = (			# module, its files, the modules it may call
 my %library = (			# who may call it
 	dnnl => 'cpu cpubf16', tj => 'jpeg', stbi => 'stb image resize draw',
 	yajl => 'cocoparse safetensors', XML => 'labelvoc', yaml => 'labelyaml',
-	XXH => 'pack shard shardcodec shardstream shardwrite', cuda => 'cuda sync_nccl',
+	XXH => 'pack safetensors shard shardcodec shardstream shardwrite', cuda => 'cuda sync_nccl',
 	cublas => 'cuda', nccl => 'sync_nccl', MPI => 'sync_mpi',
 );
 # What a launch in a kernel's file becomes under nvcc (dev.h): its start, and whether it failed.

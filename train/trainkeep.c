@@ -261,7 +261,7 @@ judge(struct train_run *r, const struct val_result *v)
 {
 	struct checkpoint *f = &r->c->from;
 	const struct recipe *p = &r->c->recipe;
-	int better = f->best_step < 0 || v->col[p->best] > f->best;
+	int better = v->col[p->best] >= 0 && (f->best_step < 0 || v->col[p->best] > f->best);
 
 	if (better) {
 		f->best = v->col[p->best];
@@ -310,11 +310,27 @@ val_head(char head[200])
 	return head;
 }
 
+/* A figure that stays undefined has no best. */
+static int
+check_best(const struct train_run *r, const char *path, struct err *e)
+{
+	int best = r->c->recipe.best;
+
+	if (validator_undefined(r->val, 0))
+		return err_set(e, "%s: no box to validate with in its %ld pictures: want pictures "
+		    "with labels, or no -v", path, shard_count(r->c->val));
+	if (validator_undefined(r->val, best))
+		return err_set(e, "%s: no box that %s is about: -O best names another figure",
+		    path, val_name[best]);
+	return 0;
+}
+
 int
 run_files(struct train_run *r, struct err *e)
 {
 	struct train_cmd *c = r->c;
 	char *path, head[200];
+	int bad = 0;
 
 	if (r->sync->rank)
 		return 0;
@@ -325,8 +341,10 @@ run_files(struct train_run *r, struct err *e)
 	if (c->val)
 		r->val = validator_open(r->dev, c->cfg, c->val, path, run_per_rank(c), (int)c->jobs,
 		    c->recipe.train.loss.kind, (int)settings_int(&c->set, "rect"), e);
+	if (c->val)
+		bad = !r->val || check_best(r, path, e);
 	free(path);
-	if (c->val && !r->val)
+	if (bad)
 		return -1;
 	fputs(log_head, stdout);
 	return 0;

@@ -210,7 +210,7 @@ open_cfg(struct train_cmd *c, struct err *e)
 
 	if (!raw)
 		return -1;
-	r = recipe_make(&c->recipe, raw, c->resume ? c->from.loss : c->arg['L'], c->arg['A'],
+	r = cfg_pictures(raw, e) || recipe_make(&c->recipe, raw, c->resume ? c->from.loss : c->arg['L'], c->arg['A'],
 	    c->arg['b'] ? atoi(c->arg['b']) : 0, c->arg['e'] ? atof(c->arg['e']) : 0, &c->set, e);
 	if (!r && c->resume && c->arg['c'])
 		r = same_cfg(c, e);
@@ -428,6 +428,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 	if (c->recipe.steps > INT_MAX)
 		return err_set(e, "a run of %ld steps: want at most %d; -e says how many epochs",
 		    c->recipe.steps, INT_MAX);
+	if (train_fit(c, e))
+		return -1;
 	if (c->resume) {
 		was = saved(c->from.options, "e=");
 		train_tell_length(c, was);

@@ -216,6 +216,16 @@ score(struct validator *v, struct val_result *r)
 	eval_close(ev);
 }
 
+/* COCO's figures are -1 where no box of the truth counts, and 0 where none of them was found. */
+int
+validator_undefined(struct validator *v, int col)
+{
+	struct val_result none;
+
+	score(v, &none);
+	return col < 12 && none.col[col] < 0;
+}
+
 int
 validator_run(struct validator *v, const float *train, const float *stat, struct sync *sync,
     struct val_result *r, struct err *e)
