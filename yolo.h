@@ -35,7 +35,8 @@ struct err {
 };
 
 extern const char *prog;	/* the program's name, for messages */
-/* Sets it, also in argv[0], for getopt; at exit, stdout that cannot be written is status 1. */
+/* Sets it, also in argv[0], for getopt; at exit, stdout that cannot be written is status 1.  First
+ * of all, standard descriptors that are closed are opened on /dev/null. */
 void program(char **argv, const char *name);
 extern int quiet;		/* -q: no progress lines */
 

@@ -170,6 +170,16 @@ now(void)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+/* A descriptor of 0 to 2 that is closed goes to the next file that is opened, and messages into it:
+ * /dev/null takes its place, opened so that use of it fails like that of a closed one. */
+static void
+std_open(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+			exit(1);		/* no place for a message, either */
+}
+
 /* libgomp's threads spin for milliseconds at every barrier, which on a shared machine starves the
  * very thread they wait for (a small net's training took 10 times as long).  It reads its settings
  * before main, so the program starts itself anew once, with a short spin. */
@@ -179,6 +189,7 @@ calm_threads(char **argv)
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
+	std_open();
 	if (n < 0 || getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
 		return;
 	self[n] = 0;			/* its own path, so that ps shows its name */
@@ -477,6 +488,7 @@ last_flush(void)
 void
 program(char **argv, const char *name)
 {
+	std_open();
 	prog = name;
 	argv[0] = (char *)name;
 	atexit(last_flush);
