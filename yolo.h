@@ -73,7 +73,10 @@ char *path_stock(const char *name);
 int path_isdir(const char *path);
 int path_same(const char *, const char *);	/* both exist and are one file */
 
-/* A file that appears complete or not at all: written as PATH.tmp.PID, fsync, rename.  Path "-" is
+/* PATH.tmp.PID.RANDOM, free(); who makes it fails where it is there (O_EXCL, mkdir, symlink). */
+char *path_tmp(const char *path);
+
+/* A file that appears complete or not at all: written as path_tmp says, fsync, rename.  Path "-" is
  * stdout; a pipe or device is written to directly. */
 struct outfile {
 	FILE *f;

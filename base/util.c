@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -388,6 +389,35 @@ path_same(const char *a, const char *b)
 	return !stat(a, &s) && !stat(b, &t) && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
 
+char *
+path_tmp(const char *path)
+{
+	unsigned r;
+
+	if (getrandom(&r, sizeof r, 0) != sizeof r)
+		r = (unsigned)(now() * 1e9);	/* an old kernel: whoever makes it says O_EXCL */
+	return xasprintf("%s.tmp.%ld.%08x", path, (long)getpid(), r);
+}
+
+/* A name nobody could have laid a file or link under before. */
+static FILE *
+open_tmp(const char *path, char **tmp)
+{
+	FILE *f;
+	int fd;
+
+	do {
+		free(*tmp);
+		*tmp = path_tmp(path);
+		fd = open(*tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	} while (fd < 0 && errno == EEXIST);
+	if (fd < 0)
+		return NULL;
+	if (!(f = fdopen(fd, "wb")))
+		die(1, "out of memory");
+	return f;
+}
+
 int
 out_open(struct outfile *o, const char *path, struct err *e)
 {
@@ -398,10 +428,8 @@ out_open(struct outfile *o, const char *path, struct err *e)
 		o->f = stdout;
 	else if (!stat(path, &st) && !S_ISREG(st.st_mode))
 		o->f = fopen(path, "wb");	/* a pipe or a device stays what it is */
-	else {
-		o->tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
-		o->f = fopen(o->tmp, "wb");
-	}
+	else
+		o->f = open_tmp(path, &o->tmp);
 	if (!o->f) {
 		err_set(e, "%s: %s", path, strerror(errno));
 		free(o->tmp);

@@ -56,4 +56,23 @@ ok(join(' ', sort map { m{([^/]+)$} } glob "$t/r0/*") !~ /tmp/ &&
     bytes("$t/r0/log.tsv") =~ /^#step[^#]*$/ && bytes("$t/r0/log.tsv") !~ /yolo-train/,
     'no message is in its log', bytes("$t/r0/log.tsv"));
 
+# ---- temporary names ----
+
+# Links under every name that was used before: of any process to come.
+mkdir "$t/tmp";
+put("$t/victim", 'mine');
+symlink "$t/victim", "$t/tmp/out.shard.tmp.$_" for $$ .. $$ + 2000;
+($rc, $out) = sh("$pack -q -o $t/tmp/out.shard $t/set/images");
+ok(!$rc && bytes("$t/victim") eq 'mine', 'a link under the old temporary name is not followed',
+    "status $rc", $out);
+ok(bytes("$t/tmp/out.shard") eq bytes("$t/open.shard"), 'and the shard is there');
+($rc, $out) = sh("strace -V");
+if ($rc) {
+	ok(1, 'O_EXCL | O_NOFOLLOW # SKIP no strace');
+} else {
+	($rc, $out) = sh("strace -f -e trace=open,openat $pack -q -o $t/s.shard $t/set/images");
+	my @tmp = $out =~ /(.*\.tmp\.\d+\.[0-9a-f]{8}".*)/g;
+	ok(@tmp && !(grep { !/O_EXCL/ || !/O_NOFOLLOW/ } @tmp), 'O_EXCL | O_NOFOLLOW', $out);
+}
+
 print "1..$n\n";
