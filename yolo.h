@@ -73,6 +73,8 @@ char *path_stock(const char *name);
 int path_isdir(const char *path);
 int path_same(const char *, const char *);	/* both exist and are one file */
 
+/* -1: an output is an input, as FILE or FILE:PART, or another output; NULL and "-" are neither. */
+int path_clash(const char *const *out, int nout, const char *const *in, int nin, struct err *);
 /* PATH.tmp.PID.RANDOM, free(); who makes it fails where it is there (O_EXCL, mkdir, symlink). */
 char *path_tmp(const char *path);
 

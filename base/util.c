@@ -389,6 +389,67 @@ path_same(const char *a, const char *b)
 	return !stat(a, &s) && !stat(b, &t) && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
 
+/* An input may be FILE:PART: the file's name, free(). */
+static char *
+input_file(const char *input)
+{
+	char *s = xstrdup(input), *colon;
+
+	while (access(s, F_OK) && (colon = strrchr(s, ':')))
+		*colon = 0;
+	if (!access(s, F_OK))
+		return s;
+	free(s);
+	return xstrdup(input);
+}
+
+/* Are both one file, or would they be, of those that are not there yet?  A pipe, a device or a
+ * folder is not written over. */
+static int
+one_file(const char *a, const char *b)
+{
+	struct stat s, t;
+	char *da, *db, *ra, *rb;
+	int one;
+
+	if (!stat(a, &s) || !stat(b, &t))
+		return path_same(a, b) && !stat(a, &s) && S_ISREG(s.st_mode);
+	da = path_dir(a);
+	db = path_dir(b);
+	ra = realpath(da, NULL);
+	rb = realpath(db, NULL);
+	one = ra && rb && !strcmp(ra, rb) && !strcmp(path_base(a), path_base(b));
+	free(da);
+	free(db);
+	free(ra);
+	free(rb);
+	return one;
+}
+
+int
+path_clash(const char *const *out, int nout, const char *const *in, int nin, struct err *e)
+{
+	int clash = 0;
+
+	for (int i = 0; i < nout && !clash; i++) {
+		if (!out[i] || !strcmp(out[i], "-"))
+			continue;
+		for (int k = i + 1; k < nout && !clash; k++)
+			if (out[k] && strcmp(out[k], "-") && one_file(out[i], out[k]))
+				clash = err_set(e, "%s: named for two outputs: the second would be "
+				    "written over the first", out[k]);
+		for (int k = 0; k < nin && !clash; k++) {
+			char *file = in[k] && strcmp(in[k], "-") ? input_file(in[k]) : NULL;
+
+			if (file && one_file(out[i], file))
+				clash = err_set(e, "%s: an output that is an input, which would be "
+				    "written over", out[i]);
+			free(file);
+		}
+	}
+	return clash;
+}
+
 char *
 path_tmp(const char *path)
 {

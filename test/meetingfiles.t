@@ -75,4 +75,43 @@ if ($rc) {
 	ok(@tmp && !(grep { !/O_EXCL/ || !/O_NOFOLLOW/ } @tmp), 'O_EXCL | O_NOFOLLOW', $out);
 }
 
+# ---- outputs that are inputs, or one another ----
+
+sub refused {			# status 2, one line, and every file is as it was
+	my ($what, $command, @file) = @_;
+	my @before = map { bytes($_) } @file;
+	my ($rc, $out) = sh($command);
+	my @after = map { bytes($_) } @file;
+	ok($rc == 2 && "@before" eq "@after" && $out =~ /\A.*(an input|two outputs).*\n\z/, $what,
+	    "status $rc", $out);
+}
+
+my $json = "$t/coco/instances.json";
+sh("./yolo-prep -q -x $t/coco -f coco $t/open.shard");
+sh("ls $t/set/images/*.jpg >$t/list");
+put("$t/dets.tsv", "#image\tclass\tscore\tx\ty\tw\th\n");
+my $weights = "$t/r0/best.weights";
+my $copy = "$t/coco/../coco/instances.json";
+refused('yolo-eval -o on the truth', "./yolo-eval -t $json -o $copy $t/dets.tsv", $json);
+refused('yolo-eval -r on the detections', "./yolo-eval -t $json -r $t/dets.tsv $t/dets.tsv",
+    "$t/dets.tsv");
+refused('yolo-eval -O pr on the truth', "./yolo-eval -t $json -O pr=$json $t/dets.tsv", $json);
+refused('yolo-eval -o and -r on one file', "./yolo-eval -t $json -o $t/n1 -r $t/./n1 $t/dets.tsv");
+symlink 'instances.json', "$t/coco/link";
+refused('yolo-eval -o on a link to the truth', "./yolo-eval -t $json -o $t/coco/link $t/dets.tsv",
+    $json);
+my $detect = "./yolo-detect -q -d cpu -c $t/r0/run.cfg -w $weights -n $t/set/names";
+my $picture = "$t/set/images/000001.jpg";
+refused("yolo-detect -o on $_->[0]", "$detect -o $_->[1] $picture", $_->[1])
+    for ['its weights', $weights], ['its cfg', "$t/r0/run.cfg"], ['its names', "$t/set/names"],
+    ['its picture', $picture];
+refused('yolo-prep -l and -o on one file', "$pack -l $t/n2 -o $t/n2 $t/set/images");
+refused('yolo-prep -o on its list', "$pack -o $t/list $t/list", "$t/list");
+refused('yolo-prep -l on its list', "$pack -o $t/n3 -l $t/list $t/list", "$t/list");
+refused('yolo-prep -o on its names', "$pack -o $t/set/names $t/set/images", "$t/set/names");
+refused('yolo-prep -o on its json', "$pack -o $json $json:$t/coco/images", $json);
+ok(!(grep { -e "$t/$_" } 'n1', 'n2', 'n3'), 'and nothing was made');
+($rc, $out) = sh("./yolo-eval -t $json -o /dev/null -r /dev/null $t/dets.tsv");
+ok(!$rc, '/dev/null may be named twice', "status $rc", $out);
+
 print "1..$n\n";
