@@ -110,8 +110,27 @@ refused('yolo-prep -o on its list', "$pack -o $t/list $t/list", "$t/list");
 refused('yolo-prep -l on its list', "$pack -o $t/n3 -l $t/list $t/list", "$t/list");
 refused('yolo-prep -o on its names', "$pack -o $t/set/names $t/set/images", "$t/set/names");
 refused('yolo-prep -o on its json', "$pack -o $json $json:$t/coco/images", $json);
+refused('yolo-anchors -o on its cfg', "tools/yolo-anchors -c $t/r0/run.cfg -o $t/r0/run.cfg " .
+    "$t/open.shard", "$t/r0/run.cfg");
 ok(!(grep { -e "$t/$_" } 'n1', 'n2', 'n3'), 'and nothing was made');
 ($rc, $out) = sh("./yolo-eval -t $json -o /dev/null -r /dev/null $t/dets.tsv");
 ok(!$rc, '/dev/null may be named twice', "status $rc", $out);
+
+# ---- a header of brackets ----
+
+for (['a tensor', '{"a":' . '[' x 1e6], ['a whole one', '{"a":' . '[' x 1e6 . ']' x 1e6 . '}'],
+    ['the metadata', '{"__metadata__":' . '{"a":' x 65 . '1' . '}' x 66],
+    ['a quote in a comment', '{"a":/*"*/' . '[' x 1e6],
+    ['strings with a backslash', '{"\\\\":' . '[' x 1e6]) {
+	my ($what, $head) = @$_;
+	put("$t/deep.safetensors", pack('Q<', length $head) . $head);
+	($rc, $out) = sh("$detect -w $t/deep.safetensors $picture");
+	ok($rc == 1 && $out =~ /\A.*deep.safetensors: bad header: .*too deep\n\z/,
+	    "brackets in brackets, $what", "status $rc", $out);
+}
+my $head = '{"__metadata__":{"cfg":"' . '[{\\"\\\\' x 1000 . '"}}';
+put("$t/deep.safetensors", pack('Q<', length $head) . $head);
+($rc, $out) = sh("$detect -w $t/deep.safetensors $picture");
+ok($rc == 1 && $out !~ /too deep/, 'those in strings do not count', "status $rc", $out);
 
 print "1..$n\n";
