@@ -141,6 +141,25 @@ check(struct cmd *c)
 		die(2, "-f yolo writes a file a picture: -o names their folder");
 }
 
+/* Before anything is opened: what is read stays. */
+static void
+check_files(const struct cmd *c)
+{
+	const char **in = (const char **)xcalloc((size_t)c->nin + 4, sizeof *in);
+	const char *out = c->arg['o'];
+	struct err e;
+
+	for (int i = 0; i < c->nin; i++)
+		in[i] = c->in[i];
+	in[c->nin] = c->arg['w'];
+	in[c->nin + 1] = c->arg['c'];
+	in[c->nin + 2] = c->arg['n'];
+	in[c->nin + 3] = settings_str(&c->set, "ids");
+	if (path_clash(&out, 1, in, c->nin + 4, &e))
+		die(2, "%s", e.msg);
+	free(in);
+}
+
 /* ---- the model ----------------------------------------------------------------------------- */
 
 /* A checkpoint knows how it was trained: -c may change the input's size, not what the layers do. */
@@ -437,6 +456,7 @@ main(int argc, char **argv)
 	settings_open(&c.set, table);
 	parse(&c, argc, argv);
 	check(&c);
+	check_files(&c);
 	r = open_job(&j, &c, &e) || detect(&j, &c, &e);
 	if (detwrite_close(j.out, !r && !asked, &why) && !r) {
 		e = why;

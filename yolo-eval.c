@@ -200,6 +200,28 @@ check(struct cmd *c)
 		     "100");
 }
 
+/* Before anything is opened: what is read stays. */
+static void
+check_files(const struct cmd *c)
+{
+	static const char *const key[] = { "pr", "conf", "confusion", "worst", "suspects" };
+	enum { KEYS = sizeof key / sizeof *key };
+	const char *out[KEYS + 2] = { c->out, c->report };
+	const char **in = (const char **)xcalloc((size_t)c->nin + 3, sizeof *in);
+	struct err e;
+
+	for (int i = 0; i < KEYS; i++)
+		out[i + 2] = settings_str(&c->set, key[i]);
+	for (int i = 0; i < c->nin; i++)
+		in[i] = c->in[i];
+	in[c->nin] = c->truth;
+	in[c->nin + 1] = c->base;
+	in[c->nin + 2] = c->names;
+	if (path_clash(out, KEYS + 2, in, c->nin + 3, &e))
+		die(2, "%s", e.msg);
+	free(in);
+}
+
 /* What is written, in the end. */
 struct result {
 	struct cmd *c;
@@ -397,6 +419,7 @@ main(int argc, char **argv)
 	eval_defaults(&c.opt);
 	parse(&c, argc, argv);
 	check(&c);
+	check_files(&c);
 	if ((r = run(&c, &e)))
 		warn("%s", e.msg);
 	settings_close(&c.set);

@@ -155,6 +155,22 @@ on_signal(int sig)
 	stop = 1;
 }
 
+/* Before anything is opened: what is read stays. */
+static void
+check_files(const struct cmd *c)
+{
+	const char *out[] = { c->pack.out, c->report };
+	const char **in = (const char **)xcalloc((size_t)c->pack.nin + 1, sizeof *in);
+	struct err e;
+
+	for (int i = 0; i < c->pack.nin; i++)
+		in[i] = c->pack.in[i];
+	in[c->pack.nin] = c->pack.names;
+	if (path_clash(out, 2, in, c->pack.nin + 1, &e))
+		die(2, "%s", e.msg);
+	free(in);
+}
+
 static int
 pack(struct cmd *c)
 {
@@ -166,6 +182,7 @@ pack(struct cmd *c)
 
 	memset(&rep, 0, sizeof rep);
 	rep.tsv = c->report != NULL;
+	check_files(c);
 	if (c->report && out_open(&rep.out, c->report, &e))
 		die(1, "%s", e.msg);
 	if (rep.tsv)

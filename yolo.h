@@ -35,7 +35,8 @@ struct err {
 };
 
 extern const char *prog;	/* the program's name, for messages */
-/* Sets it, also in argv[0], for getopt; at exit, stdout that cannot be written is status 1. */
+/* Sets it, also in argv[0], for getopt; at exit, stdout that cannot be written is status 1.  First
+ * of all, standard descriptors that are closed are opened on /dev/null. */
 void program(char **argv, const char *name);
 extern int quiet;		/* -q: no progress lines */
 
@@ -72,7 +73,12 @@ char *path_stock(const char *name);
 int path_isdir(const char *path);
 int path_same(const char *, const char *);	/* both exist and are one file */
 
-/* A file that appears complete or not at all: written as PATH.tmp.PID, fsync, rename.  Path "-" is
+/* -1: an output is an input, as FILE or FILE:PART, or another output; NULL and "-" are neither. */
+int path_clash(const char *const *out, int nout, const char *const *in, int nin, struct err *);
+/* PATH.tmp.PID.RANDOM, free(); who makes it fails where it is there (O_EXCL, mkdir, symlink). */
+char *path_tmp(const char *path);
+
+/* A file that appears complete or not at all: written as path_tmp says, fsync, rename.  Path "-" is
  * stdout; a pipe or device is written to directly. */
 struct outfile {
 	FILE *f;

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,6 +171,16 @@ now(void)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+/* A descriptor of 0 to 2 that is closed goes to the next file that is opened, and messages into it:
+ * /dev/null takes its place, opened so that use of it fails like that of a closed one. */
+static void
+std_open(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+			exit(1);		/* no place for a message, either */
+}
+
 /* libgomp's threads spin for milliseconds at every barrier, which on a shared machine starves the
  * very thread they wait for (a small net's training took 10 times as long).  It reads its settings
  * before main, so the program starts itself anew once, with a short spin. */
@@ -179,6 +190,7 @@ calm_threads(char **argv)
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
+	std_open();
 	if (n < 0 || getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
 		return;
 	self[n] = 0;			/* its own path, so that ps shows its name */
@@ -388,6 +400,96 @@ path_same(const char *a, const char *b)
 	return !stat(a, &s) && !stat(b, &t) && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
 
+/* An input may be FILE:PART: the file's name, free(). */
+static char *
+input_file(const char *input)
+{
+	char *s = xstrdup(input), *colon;
+
+	while (access(s, F_OK) && (colon = strrchr(s, ':')))
+		*colon = 0;
+	if (!access(s, F_OK))
+		return s;
+	free(s);
+	return xstrdup(input);
+}
+
+/* Are both one file, or would they be, of those that are not there yet?  A pipe, a device or a
+ * folder is not written over. */
+static int
+one_file(const char *a, const char *b)
+{
+	struct stat s, t;
+	char *da, *db, *ra, *rb;
+	int one;
+
+	if (!stat(a, &s) || !stat(b, &t))
+		return path_same(a, b) && !stat(a, &s) && S_ISREG(s.st_mode);
+	da = path_dir(a);
+	db = path_dir(b);
+	ra = realpath(da, NULL);
+	rb = realpath(db, NULL);
+	one = ra && rb && !strcmp(ra, rb) && !strcmp(path_base(a), path_base(b));
+	free(da);
+	free(db);
+	free(ra);
+	free(rb);
+	return one;
+}
+
+int
+path_clash(const char *const *out, int nout, const char *const *in, int nin, struct err *e)
+{
+	int clash = 0;
+
+	for (int i = 0; i < nout && !clash; i++) {
+		if (!out[i] || !strcmp(out[i], "-"))
+			continue;
+		for (int k = i + 1; k < nout && !clash; k++)
+			if (out[k] && strcmp(out[k], "-") && one_file(out[i], out[k]))
+				clash = err_set(e, "%s: named for two outputs: the second would be "
+				    "written over the first", out[k]);
+		for (int k = 0; k < nin && !clash; k++) {
+			char *file = in[k] && strcmp(in[k], "-") ? input_file(in[k]) : NULL;
+
+			if (file && one_file(out[i], file))
+				clash = err_set(e, "%s: an output that is an input, which would be "
+				    "written over", out[i]);
+			free(file);
+		}
+	}
+	return clash;
+}
+
+char *
+path_tmp(const char *path)
+{
+	unsigned r;
+
+	if (getrandom(&r, sizeof r, 0) != sizeof r)
+		r = (unsigned)(now() * 1e9);	/* an old kernel: whoever makes it says O_EXCL */
+	return xasprintf("%s.tmp.%ld.%08x", path, (long)getpid(), r);
+}
+
+/* A name nobody could have laid a file or link under before. */
+static FILE *
+open_tmp(const char *path, char **tmp)
+{
+	FILE *f;
+	int fd;
+
+	do {
+		free(*tmp);
+		*tmp = path_tmp(path);
+		fd = open(*tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	} while (fd < 0 && errno == EEXIST);
+	if (fd < 0)
+		return NULL;
+	if (!(f = fdopen(fd, "wb")))
+		die(1, "out of memory");
+	return f;
+}
+
 int
 out_open(struct outfile *o, const char *path, struct err *e)
 {
@@ -398,10 +500,8 @@ out_open(struct outfile *o, const char *path, struct err *e)
 		o->f = stdout;
 	else if (!stat(path, &st) && !S_ISREG(st.st_mode))
 		o->f = fopen(path, "wb");	/* a pipe or a device stays what it is */
-	else {
-		o->tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
-		o->f = fopen(o->tmp, "wb");
-	}
+	else
+		o->f = open_tmp(path, &o->tmp);
 	if (!o->f) {
 		err_set(e, "%s: %s", path, strerror(errno));
 		free(o->tmp);
@@ -488,6 +588,7 @@ last_flush(void)
 void
 program(char **argv, const char *name)
 {
+	std_open();
 	prog = name;
 	argv[0] = (char *)name;
 	atexit(last_flush);

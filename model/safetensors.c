@@ -168,6 +168,30 @@ read_header(struct st *st, yajl_val tree, const char *base, size_t size, const c
 	return 0;
 }
 
+/* Do brackets stand in one another too deep?  A header needs three levels; yajl frees its tree by
+ * recursion, and a million brackets would overflow the stack.  It takes comments, which are no
+ * JSON, and which could hide a quote. */
+static int
+too_deep(const char *p, size_t n)
+{
+	enum { DEEPEST = 64 };
+	int depth = 0, in_string = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (in_string && p[i] == '\\')
+			i++;
+		else if (in_string || p[i] == '"')
+			in_string = p[i] != '"' || !in_string;
+		else if (p[i] == '[' || p[i] == '{') {
+			if (++depth > DEEPEST)
+				return 1;
+		} else if (p[i] == ']' || p[i] == '}')
+			depth--;
+		else if (p[i] == '/')
+			return 1;
+	return 0;
+}
+
 static int
 check_sums(const struct st *st, const char *path, struct err *e)
 {
@@ -209,6 +233,8 @@ parse(struct st *st, const char *path, struct err *e)
 		len = len << 8 | b[i];
 	if (len > st->len - 8 || len < 2 || len > 100000000 || b[8] != '{')
 		return err_set(e, "%s: not a safetensors file, or cut short", path);
+	if (too_deep((const char *)b + 8, len))
+		return err_set(e, "%s: bad header: a comment, or brackets too deep", path);
 	text = (char *)xmalloc(len + 1);
 	memcpy(text, b + 8, len);
 	text[len] = 0;

@@ -435,12 +435,13 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
     volatile int *stop, struct err *e)
 {
 	size_t len = strlen(dir);
-	char *tmp = xasprintf("%.*s.tmp.%ld", (int)(len - (len > 1 && dir[len - 1] == '/')), dir,
-	    (long)getpid());
+	char *name = xasprintf("%.*s", (int)(len - (len > 1 && dir[len - 1] == '/')), dir);
+	char *tmp = path_tmp(name);
 	struct unpack u;
 	const char *list = "list.txt";
-	int bad = 0, sets = 0;
+	int bad = 0, sets = 0, made = 0;
 
+	free(name);
 	memset(&u, 0, sizeof u);
 	u.e = e;
 	u.stop = stop;
@@ -450,7 +451,7 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
 		list = u.record == to_voc ? "ImageSets/Main/all.txt" : "instances.json";
 	if (!access(dir, F_OK) && rmdir(dir))
 		bad = err_set(e, "%s: %s; want a new or empty folder", dir, strerror(errno));
-	else if (mkdir(tmp, 0777))
+	else if (!(made = !mkdir(tmp, 0777)))
 		bad = err_set(e, "%s: %s", tmp, strerror(errno));
 	for (int i = 0; i < n; i++)
 		sets += !shard_again(shard, i);
@@ -475,7 +476,7 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
 	progress_end();
 	if (!bad && rename(tmp, dir))
 		bad = err_set(e, "%s: %s", dir, strerror(errno));
-	if (bad)
+	if (bad && made)
 		nftw(tmp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	if (!bad && u.lost)
 		warn("%ld crowd boxes left out: %s labels cannot say that a box is a crowd", u.lost,

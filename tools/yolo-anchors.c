@@ -457,6 +457,22 @@ parse(struct cmd *m, int argc, char **argv)
 	}
 }
 
+/* Before anything is opened: what is read stays. */
+static void
+check_files(const struct cmd *m)
+{
+	const char **in = (const char **)xcalloc((size_t)m->nin + 1, sizeof *in);
+	const char *out = m->arg['o'];
+	struct err e;
+
+	for (int i = 0; i < m->nin; i++)
+		in[i] = m->in[i];
+	in[m->nin] = m->arg['c'];
+	if (path_clash(&out, 1, in, m->nin + 1, &e))
+		die(2, "%s", e.msg);
+	free(in);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -476,6 +492,7 @@ main(int argc, char **argv)
 		die(2, "-S %s: want a whole number from 0", m.arg['S']);
 	if (m.arg['s'] && num_side(m.arg['s'], &a.w, &a.h))
 		die(2, "-s %s: want a side such as 416 or 608x352", m.arg['s']);
+	check_files(&m);
 	a.k = (int)k;
 	a.seed = (uint64_t)seed;
 	a.starts = settings_int(&m.set, "starts");

@@ -75,14 +75,14 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 static int
 link_to(const char *real, const char *path, struct err *e)
 {
-	char *tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
-	int bad;
+	char *tmp = path_tmp(path);
+	int made = !symlink(real, tmp);
+	int bad = !made || rename(tmp, path);
 
-	unlink(tmp);
-	bad = symlink(real, tmp) || rename(tmp, path);
 	if (bad) {
 		err_set(e, "%s: %s", path, strerror(errno));
-		unlink(tmp);
+		if (made)
+			unlink(tmp);
 	}
 	free(tmp);
 	return bad;

@@ -304,7 +304,7 @@ alive(long pid)
 	return state != 'Z' && state != 'X';
 }
 
-/* What a killed run was writing: NAME.tmp.PID of a process that is no more. */
+/* What a killed run was writing: NAME.tmp.PID.RANDOM of a process that is no more. */
 static void
 sweep(const char *dir)
 {
@@ -317,9 +317,10 @@ sweep(const char *dir)
 
 	while (d && (f = readdir(d))) {
 		const char *dot = strstr(f->d_name, ".tmp.");
-		char *path;
+		char *path, *end;
 
-		if (!dot || num_int(dot + 5, 1, INT_MAX, &pid) || alive(pid))
+		pid = dot ? strtol(dot + 5, &end, 10) : 0;
+		if (pid < 1 || pid > INT_MAX || (*end && *end != '.') || alive(pid))
 			continue;
 		for (int i = 0; ours[i]; i++)
 			if (!strncmp(ours[i], f->d_name, (size_t)(dot - f->d_name)) &&
