@@ -52,7 +52,49 @@ sub threads {
 	local $ENV{OMP_NUM_THREADS} = $_[0];
 	return (run($detect, '-V'))[1] =~ /cpu: (\d+) thread/ ? $1 : 'none said';
 }
-is(threads($_), 1, "OMP_NUM_THREADS=$_ is one thread") for qw(1 1,1 1,4);
+is(threads($_), 1, "OMP_NUM_THREADS=$_ is one thread") for '1', '1,1', '1,4';
 is(threads('x'), threads(''), 'what is no number says nothing');
+
+# ---- what is there and cannot be read ----
+sub fails {			# program and arguments, pattern of stderr, what it is
+	my ($cmd, $why, $what) = @_;
+	($rc, $out, $err) = run(@$cmd);
+	ok($rc == 1 && $err =~ $why, $what) or diag("status $rc: $err");
+}
+my $box = "0 .5 .5 .25 .25\n";
+my @way = (			# how a label cannot be read, errno's words
+	[ 'a folder', sub { mkdir $_[0] }, qr/Is a directory/ ],
+	[ 'a loop of links', sub { symlink 'x.txt', $_[0] }, qr/Too many levels/ ],
+	[ 'a dead link', sub { symlink 'nowhere', $_[0] }, qr/No such file/ ],
+	[ 'EIO', sub { symlink '/proc/self/mem', $_[0] }, qr/Input\/output error/ ],
+);
+spew('names', "a\nb\n");
+for (0 .. $#way) {
+	my ($name, $make, $words) = @{$way[$_]};
+	mkdir "r$_";
+	picture("r$_/x.ppm");
+	picture("r$_/a.ppm");
+	spew("r$_/a.txt", $box);
+	$make->("r$_/x.txt");
+	my $why = qr/r$_\/x\.txt: $words/;
+	fails([ $prep, '-q', '-o', 'no.shard', "r$_" ], $why, "yolo-prep: a label that is $name");
+	ok(!-e 'no.shard', 'nothing written');
+	is((run($prep, '-q', '-m', 1, '-o', 'one.shard', "r$_"))[0], 0, '-m 1 lets it pass');
+	is(prep_names('one.shard'), "r$_/a.ppm", 'without its picture');
+	spew("r$_.tsv", "#image\tclass\tname\tscore\tx\ty\tw\th\n");
+	fails([ $eval, '-q', '-t', "r$_", '-n', 'names', "r$_.tsv" ], $why,
+	    "yolo-eval: truth that is $name");
+	mkdir "t$_";
+	spew("t$_/a.txt", "0 1 2 3 4\n");
+	$make->("t$_/x.txt");
+	fails([ $eval, '-q', '-t', "t$_", "r$_.tsv" ], qr/t$_\/x\.txt: $words/,
+	    "yolo-eval: a folder of txt, $name");
+}
+fails([ "$top/yolo-train", '-q', '-c', "$dir/cells.cfg", '-e', 1, '-o', 'run', 'r0' ],
+    qr/r0\/x\.txt: Is a directory/, 'yolo-train');
+mkdir 'io';
+symlink '/proc/self/mem', 'io/x.ppm';
+fails([ $prep, '-q', '-o', 'no.shard', 'io' ], qr/x\.ppm: Input\/output error/,
+    'a picture and EIO: not an empty one');
 chdir $top;
 done_testing();
