@@ -96,5 +96,16 @@ mkdir 'io';
 symlink '/proc/self/mem', 'io/x.ppm';
 fails([ $prep, '-q', '-o', 'no.shard', 'io' ], qr/x\.ppm: Input\/output error/,
     'a picture and EIO: not an empty one');
+
+# ---- out of a shard and in again ----
+is((run("$top/tools/yolo-synth", '-q', '-n', 12, '-s', 96, '-S', 3, '-o', 'syn'))[0], 0, 'a set');
+is((run($prep, '-q', '-n', 'syn/names', '-o', 's.shard', 'syn/images'))[0], 0, 'packed');
+sub boxes { return join "\n", map { s/^(?:[^\t]*\t){4}//r } split /\n/, (run($prep, '-t', @_))[1]; }
+{
+	local $ENV{TMPDIR} = '/nowhere';
+	is((run($prep, '-q', '-x', 'xc', '-f', 'coco', 's.shard'))[0], 0, 'unpacked as COCO');
+}
+is((run($prep, '-q', '-o', 'c.shard', 'xc/instances.json'))[0], 0, 'COCO packed again');
+is(boxes('c.shard'), boxes('s.shard'), 'every box of it');
 chdir $top;
 done_testing();
