@@ -5,6 +5,7 @@
  * that would be one file get different names.  The folder appears when all is written. */
 #include <errno.h>
 #include <ftw.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -161,6 +162,43 @@ class_text(const struct unpack *u, int cls, char buf[32])
 	return buf;
 }
 
+/* The shortest decimal near v for which (text - minus) * scale is want: what a clean label file said.
+ * Where none is exact, all digits of v. */
+static double
+shortest(char text[32], double v, double minus, double scale, double want)
+{
+	double x = v;
+
+	for (int digits = 1; digits <= 17; digits++) {
+		snprintf(text, 32, "%.*g", digits, v);
+		x = strtod(text, NULL);
+		if ((x - minus) * scale == want)
+			return x;
+	}
+	for (int k = -4; k <= 4; k++) {		/* the rounding of a neighbour may be the one */
+		x = v;
+		for (int i = 0; i < abs(k); i++)
+			x = nextafter(x, k < 0 ? -HUGE_VAL : HUGE_VAL);
+		snprintf(text, 32, "%.17g", x);
+		if ((x - minus) * scale == want)
+			return x;
+	}
+	snprintf(text, 32, "%.17g", v);
+	return v;
+}
+
+/* A box that labelyolo.c reads as this one. */
+static void
+yolo_line(FILE *f, const struct box *b, int w, int h)
+{
+	char x[32], y[32], bw[32], bh[32];
+	double sw = shortest(bw, b->w / w, 0, w, b->w), sh = shortest(bh, b->h / h, 0, h, b->h);
+
+	shortest(x, (b->x + b->w / 2) / w, sw / 2, w, b->x);
+	shortest(y, (b->y + b->h / 2) / h, sh / 2, h, b->y);
+	fprintf(f, "%d %s %s %s %s\n", b->cls, x, y, bw, bh);
+}
+
 static int
 to_yolo(struct unpack *u, const struct record *r, const char *rel)
 {
@@ -175,8 +213,7 @@ to_yolo(struct unpack *u, const struct record *r, const char *rel)
 		if (b->flags & BOX_CROWD)
 			u->lost++;		/* as a box like others it would be a lie */
 		else
-			fprintf(f, "%d %.17g %.17g %.17g %.17g\n", b->cls, (b->x + b->w / 2) / r->w,
-			    (b->y + b->h / 2) / r->h, b->w / r->w, b->h / r->h);
+			yolo_line(f, b, r->w, r->h);
 	}
 	if (f)
 		bad = finish(f, path, u->e);

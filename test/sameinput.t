@@ -107,5 +107,16 @@ sub boxes { return join "\n", map { s/^(?:[^\t]*\t){4}//r } split /\n/, (run($pr
 }
 is((run($prep, '-q', '-o', 'c.shard', 'xc/instances.json'))[0], 0, 'COCO packed again');
 is(boxes('c.shard'), boxes('s.shard'), 'every box of it');
+is((run($prep, '-q', '-x', 'xy', 's.shard'))[0], 0, 'unpacked as YOLO');
+my @label = glob('syn/labels/*.txt');
+@label = glob('syn/images/*.txt') if !@label;
+my %was = map { m{([^/]+)$} => slurp($_) =~ s/(\.\d*?[1-9]?)0+\b/$1/gr } @label;
+my %is = map { m{([^/]+)$} => slurp($_) } split /\n/, `find xy -name '*.txt' ! -name list.txt`;
+ok(scalar(@label), 'labels');
+is_deeply(\%is, \%was, 'the labels as they were, but for zeros at the ends');
+is((run($prep, '-q', '-n', 'xy/names', '-o', 'y.shard', 'xy/images'))[0], 0, 'packed again');
+is((run($prep, '-q', '-x', "co-$_", '-f', 'coco', "$_.shard"))[0], 0, "COCO of $_") for 's', 'y';
+sub bboxes { return join "\n", slurp("co-$_[0]/instances.json") =~ /"bbox":\[[^\]]*\],"area":[^,]*/g; }
+is(bboxes('y'), bboxes('s'), 'and its boxes to the last bit');
 chdir $top;
 done_testing();
