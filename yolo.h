@@ -425,7 +425,7 @@ int64_t label_free_id(const struct dataset *);
 int label_check_box(struct box *, int w, int h, const char **why);
 /* Where the label of a picture may lie: beside it, or in labels/.  free() both; second NULL. */
 void label_paths(const char *picture, char *path[2]);
-void label_yolo(struct labels *, struct item *, const char *path);	/* one label file */
+int label_yolo(struct labels *, struct item *, const char *path, struct err *);	/* one file */
 void label_picture(struct labels *, const char *name, const char *path, const char *from);
 int label_list(struct labels *, const char *path);
 /* A line of a list of pictures: blanks at its ends belong to the name only if there is such a file

@@ -2,6 +2,7 @@
  *
  * A picture is 8-bit RGB.  EXIF orientation is reported and not applied: darknet and the label
  * tools count pixels as stored.  Every size is bounded before memory is taken. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,8 +105,13 @@ image_file_size(const char *path, int *w, int *h, int *orientation, struct err *
 	}
 	head = (unsigned char *)xmalloc(HEAD);
 	n = fread(head, 1, HEAD, f);
-	r = image_size(head, n, w, h, orientation, &why);
+	r = ferror(f) ? errno : 0;	/* a disk's fault is not the picture's */
 	fclose(f);
+	if (r) {
+		free(head);
+		return err_set(e, "%s: %s", path, strerror(r));
+	}
+	r = image_size(head, n, w, h, orientation, &why);
 	free(head);
 	if (!r)
 		return 0;

@@ -20,13 +20,20 @@ trim(char *s)
 	return s;
 }
 
+/* What cannot be looked at is there: reading it says why not.  A comment is no name, however. */
+static int
+there(const char *path, int comment)
+{
+	return !access(path, F_OK) || (!comment && errno != ENOENT && errno != ENOTDIR);
+}
+
 /* Where a name leads: from the working directory, then from the list's folder.  NULL: nowhere. */
 static char *
 leads(const char *name, const char *dir)
 {
-	char *path = access(name, F_OK) ? path_join(dir, name) : xstrdup(name);
+	char *path = there(name, *name == '#') ? xstrdup(name) : path_join(dir, name);
 
-	if (*name && !access(path, F_OK))
+	if (*name && there(path, *name == '#'))
 		return path;
 	free(path);
 	return NULL;

@@ -68,13 +68,14 @@ walk(const char *dir, const struct above *up, struct label_files *out, struct er
 	}
 	me.dev = st.st_dev;
 	me.ino = st.st_ino;
-	while ((d = readdir(f)))
+	for (errno = 0; (d = readdir(f)); errno = 0)
 		if (d->d_name[0] != '.')
 			add(&here, xstrdup(d->d_name));
+	if (errno)
+		r = err_set(e, "%s: %s", dir, strerror(errno));
 	closedir(f);
-	for (; up; up = up->up)
-		if (up->dev == me.dev && up->ino == me.ino)
-			r = 1;
+	for (; up && !r; up = up->up)
+		r = up->dev == me.dev && up->ino == me.ino;
 	label_files_sort(&here);
 	for (size_t i = 0; i < here.n; i++) {
 		char *path = path_join(dir, here.v[i]);

@@ -4,6 +4,7 @@
  * and trains a comma-separated file as an empty one.  Here each line is a box, or is refused with a
  * guess at what it was meant to be.  A line with more points is a polygon; its box is taken. */
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,18 +209,15 @@ one_line(struct labels *l, struct item *it, const char *path, int line, char *s,
 	}
 }
 
-void
-label_yolo(struct labels *l, struct item *it, const char *path)
+int
+label_yolo(struct labels *l, struct item *it, const char *path, struct err *e)
 {
-	struct err why;
 	struct text t;
 	double *v;
 	char **w, *s;
 
-	if (text_open(&t, path, &why)) {
-		label_say(l, SAY_REFUSED, "%s", why.msg);
-		return;
-	}
+	if (text_open(&t, path, e))
+		return -1;
 	w = (char **)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *w);
 	v = (double *)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *v);
 	while ((s = text_line(&t)))
@@ -227,6 +225,7 @@ label_yolo(struct labels *l, struct item *it, const char *path)
 	free(w);
 	free(v);
 	free(t.buf);
+	return 0;
 }
 
 static int
@@ -242,21 +241,43 @@ same_text(const char *a, const char *b)
 	return same;
 }
 
-/* A link that leads nowhere is there, and cannot be read. */
+/* Where it cannot be told it is there, and reading it says why not; so a link that leads nowhere. */
 static int
 there(const char *path)
 {
 	struct stat st;
 
-	return path && !lstat(path, &st);
+	return path && (!lstat(path, &st) || (errno != ENOENT && errno != ENOTDIR));
+}
+
+/* The boxes of a picture.  -1: its label file cannot be read, which is not to have none: as
+ * background the picture would teach that its objects are nothing. */
+static int
+its_label(struct labels *l, struct item *it, const char *path, struct err *e)
+{
+	char *label[2];
+	int r = 0;
+
+	label_paths(path, label);
+	if (there(label[0]) && there(label[1]) && !same_text(label[0], label[1]))
+		label_say(
+		    l, SAY_NOTE, "%s: differs from %s; the first is used", label[0], label[1]);
+	if (there(label[0]))
+		r = label_yolo(l, it, label[0], e);
+	else if (there(label[1]))
+		r = label_yolo(l, it, label[1], e);
+	else
+		l->bare++;
+	free(label[0]);
+	free(label[1]);
+	return r;
 }
 
 /* One picture of a list or folder (from: "file:line" or NULL) and its label file. */
 void
 label_picture(struct labels *l, const char *name, const char *path, const char *from)
 {
-	int w, h, orientation, both;
-	char *label[2];
+	int w, h, orientation;
 	struct err why;
 	struct item *it;
 
@@ -267,25 +288,19 @@ label_picture(struct labels *l, const char *name, const char *path, const char *
 	it = label_item(l, name, path);
 	it->w = w;
 	it->h = h;
-	label_paths(path, label);
-	both = there(label[0]) && there(label[1]);
-	if (both && !same_text(label[0], label[1]))
-		label_say(
-		    l, SAY_NOTE, "%s: differs from %s; the first is used", label[0], label[1]);
-	if (there(label[0]))
-		label_yolo(l, it, label[0]);
-	else if (there(label[1]))
-		label_yolo(l, it, label[1]);
-	else
-		l->bare++;
+	if (its_label(l, it, path, &why)) {
+		label_say(l, SAY_PICTURE, "%s: %s", from ? from : path, why.msg);
+		free(it->name);
+		free(it->path);
+		l->d->n--;
+		return;
+	}
 	l->pictures++;
 	if (orientation > 1 && it->nbox)
 		label_say(l, SAY_NOTE,
 		    "%s: EXIF orientation %d is not applied; were the boxes drawn on the "
 		    "stored pixels?",
 		    path, orientation);
-	free(label[0]);
-	free(label[1]);
 }
 
 /* Over a whole input: do the class ids look counted from 1? */

@@ -145,12 +145,14 @@ from_labels(struct eval_truth *t, const char *path, const char *names, struct er
 		new_pic(t, &cap, d.item[i].name, d.item[i].id, d.item[i].w, d.item[i].h);
 		take_boxes(t, &bcap, d.item[i].box, d.item[i].nbox);
 	}
+	if (!r && d.bad)	/* a figure over the others would be that of another set */
+		r = err_set(e, "%s: %ld pictures of the truth cannot be used", path, d.bad);
 	if (!r && !d.n)
 		r = err_set(e, "%s: no pictures in the truth", path);
 	if (!r)
 		take_classes(t, d.class_name, d.class_id, d.nclass);
-	if (!r && (d.refused || d.bad))
-		warn("%s: %ld labels refused, %ld pictures left out", path, d.refused, d.bad);
+	if (!r && d.refused)
+		warn("%s: %ld labels refused", path, d.refused);
 	labels_close(&d);
 	return r;
 }
@@ -300,7 +302,7 @@ only_txt(const char *path, char ***file, struct err *e)
 	if (n <= 0)
 		return n;
 	memset(&d, 0, sizeof d);
-	if (!labels_read(&d, path, NULL, NULL, NULL, &ignore) && d.n) {
+	if (!labels_read(&d, path, NULL, NULL, NULL, &ignore) && (d.n || d.bad)) {
 		for (int i = 0; i < n; i++)
 			free((*file)[i]);
 		free(*file);

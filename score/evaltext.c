@@ -320,7 +320,7 @@ eval_read_text(struct scan *s, const char *path, eval_sink *sink, void *arg, str
 	int r;
 
 	if (!eval_line(s, &from, &to))
-		return 0;
+		return s->error ? scan_error(s, e) : 0;
 	r = *from == '#' || memchr(from, '\t', (size_t)(to - from)) ? tsv(s, from, to, sink, arg) :
 	    comp4(s, path, from, to, sink, arg);
 	if (!r && s->error)
@@ -345,7 +345,7 @@ eval_folder(const char *path, char ***file, struct err *e)
 	*file = NULL;
 	if (!d)
 		return err_set(e, "%s: %s", path, strerror(errno));
-	while ((f = readdir(d))) {
+	for (errno = 0; (f = readdir(d)); errno = 0) {
 		size_t len = strlen(f->d_name);
 
 		if (*f->d_name == '.' || len < 5 || strcmp(f->d_name + len - 4, ".txt"))

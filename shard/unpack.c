@@ -5,6 +5,7 @@
  * that would be one file get different names.  The folder appears when all is written. */
 #include <errno.h>
 #include <ftw.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,8 +21,9 @@ struct unpack {
 	char **class_name;
 	int64_t *class_id;
 	int nclass, keep_ids, keep_ann;	/* ids of pictures, of boxes: all there, all different */
-	FILE *list, *ann;		/* list of pictures; COCO's annotations */
+	FILE *list;			/* list of pictures */
 	long n, nann, lost, plain;	/* plain: difficult boxes written like others */
+	long boxes;			/* of the whole shard: what is meant to be written */
 	struct err *e;
 	volatile int *stop;		/* set by a signal */
 	/* a format's way with one record: rel is the picture's path below dir */
@@ -160,6 +162,43 @@ class_text(const struct unpack *u, int cls, char buf[32])
 	return buf;
 }
 
+/* The shortest decimal near v for which (text - minus) * scale is want: what a clean label file said.
+ * Where none is exact, all digits of v. */
+static double
+shortest(char text[32], double v, double minus, double scale, double want)
+{
+	double x = v;
+
+	for (int digits = 1; digits <= 17; digits++) {
+		snprintf(text, 32, "%.*g", digits, v);
+		x = strtod(text, NULL);
+		if ((x - minus) * scale == want)
+			return x;
+	}
+	for (int k = -4; k <= 4; k++) {		/* the rounding of a neighbour may be the one */
+		x = v;
+		for (int i = 0; i < abs(k); i++)
+			x = nextafter(x, k < 0 ? -HUGE_VAL : HUGE_VAL);
+		snprintf(text, 32, "%.17g", x);
+		if ((x - minus) * scale == want)
+			return x;
+	}
+	snprintf(text, 32, "%.17g", v);
+	return v;
+}
+
+/* A box that labelyolo.c reads as this one. */
+static void
+yolo_line(FILE *f, const struct box *b, int w, int h)
+{
+	char x[32], y[32], bw[32], bh[32];
+	double sw = shortest(bw, b->w / w, 0, w, b->w), sh = shortest(bh, b->h / h, 0, h, b->h);
+
+	shortest(x, (b->x + b->w / 2) / w, sw / 2, w, b->x);
+	shortest(y, (b->y + b->h / 2) / h, sh / 2, h, b->y);
+	fprintf(f, "%d %s %s %s %s\n", b->cls, x, y, bw, bh);
+}
+
 static int
 to_yolo(struct unpack *u, const struct record *r, const char *rel)
 {
@@ -174,8 +213,7 @@ to_yolo(struct unpack *u, const struct record *r, const char *rel)
 		if (b->flags & BOX_CROWD)
 			u->lost++;		/* as a box like others it would be a lie */
 		else
-			fprintf(f, "%d %.17g %.17g %.17g %.17g\n", b->cls, (b->x + b->w / 2) / r->w,
-			    (b->y + b->h / 2) / r->h, b->w / r->w, b->h / r->h);
+			yolo_line(f, b, r->w, r->h);
 	}
 	if (f)
 		bad = finish(f, path, u->e);
@@ -256,19 +294,30 @@ json_text(FILE *f, const char *s)
 static int
 to_coco(struct unpack *u, const struct record *r, const char *rel)
 {
-	long long id = u->keep_ids ? r->id : u->n + 1;
-
-	fprintf(u->list, "%s\n{\"id\":%lld,\"file_name\":", u->n ? "," : "", id);
+	fprintf(u->list, "%s\n{\"id\":%lld,\"file_name\":", u->n ? "," : "",
+	    u->keep_ids ? (long long)r->id : (long long)u->n + 1);
 	json_text(u->list, rel + strlen(u->folder) + 1);
 	fprintf(u->list, ",\"width\":%d,\"height\":%d}", r->w, r->h);
-	for (int i = 0; i < r->nbox; i++) {
-		const struct box *b = &r->box[i];
+	return 0;
+}
+
+/* The boxes of record i as COCO's annotations: a second pass, since the pictures come first. */
+static int
+coco_boxes(struct unpack *u, long i)
+{
+	struct record r;
+
+	if (shard_labels(u->shard, i, &r, u->e))
+		return -1;
+	for (int k = 0; k < r.nbox; k++) {
+		const struct box *b = &r.box[k];
 		const char *comma = u->nann++ ? "," : "";
 
-		fprintf(u->ann,
+		fprintf(u->list,
 		    "%s\n{\"id\":%lld,\"image_id\":%lld,\"category_id\":%lld,\"bbox\":[%.17g,%.17g,"
 		    "%.17g,%.17g],\"area\":%.17g,\"iscrowd\":%d%s,\"segmentation\":[]}",
-		    comma, u->keep_ann ? (long long)b->id : (long long)u->nann, id,
+		    comma, u->keep_ann ? (long long)b->id : (long long)u->nann,
+		    u->keep_ids ? (long long)r.id : (long long)i + 1,
 		    (long long)u->class_id[b->cls], b->x, b->y, b->w, b->h, b->area,
 		    !!(b->flags & BOX_CROWD), b->flags & BOX_DIFFICULT ? ",\"difficult\":1" : "");
 	}
@@ -317,17 +366,16 @@ write_names(struct unpack *u)
 	return bad;
 }
 
-/* COCO's three lists into one file. */
+/* What follows the pictures of COCO's file. */
 static int
-join_coco(struct unpack *u, const char *path)
+end_coco(struct unpack *u, const char *path)
 {
-	char block[65536], buf[32];
-	size_t n;
+	char buf[32];
 
 	fputs("],\n\"annotations\":[", u->list);
-	rewind(u->ann);
-	while ((n = fread(block, 1, sizeof block, u->ann)))
-		fwrite(block, 1, n, u->list);
+	for (long i = 0; i < shard_count(u->shard); i++)
+		if (coco_boxes(u, i))
+			return -1;
 	fputs("],\n\"categories\":[", u->list);
 	for (int i = 0; i < u->nclass; i++) {
 		fprintf(
@@ -336,7 +384,8 @@ join_coco(struct unpack *u, const char *path)
 		fputs("}", u->list);
 	}
 	fputs("]}\n", u->list);
-	return ferror(u->ann) ? err_set(u->e, "%s: %s", path, strerror(errno)) : 0;
+	return u->nann == u->boxes ? 0 : err_set(u->e, "%s: %ld boxes written of %ld", path,
+	    u->nann, u->boxes);
 }
 
 static int
@@ -378,6 +427,7 @@ look_at_ids(struct unpack *u)
 			ann[nann++] = r.box[k].id;
 		}
 	}
+	u->boxes = (long)nann;
 	if (!bad) {
 		u->keep_ids = different(id, (size_t)n);
 		u->keep_ann = different(ann, nann);
@@ -400,11 +450,7 @@ whole_shard(struct unpack *u, const char *list)
 	int bad = look_at_ids(u);
 
 	u->nclass = shard_classes(u->shard, &u->class_name, &u->class_id);
-	if (!bad && !(u->ann = tmpfile()))
-		bad = err_set(u->e, "a temporary file: %s", strerror(errno));
 	if (bad || !(u->list = create(path, u->e))) {
-		if (!bad)
-			fclose(u->ann);
 		free(path);
 		return -1;
 	}
@@ -413,8 +459,7 @@ whole_shard(struct unpack *u, const char *list)
 	for (long i = 0; i < shard_count(u->shard) && !bad; i++)
 		bad = one_record(u, i, &buf, &cap);
 	if (!bad && u->record == to_coco)
-		bad = join_coco(u, path);
-	fclose(u->ann);
+		bad = end_coco(u, path);
 	bad |= finish(u->list, path, u->e);
 	if (!bad)
 		bad = write_names(u);

@@ -97,7 +97,7 @@ status 0 "$prep" -q -o n.shard i.json:co:lon; ok "a picture folder with a colon"
 
 # Labels and pictures that are nearly found.
 mkdir d; cp $p/000000.jpg d/a.jpg; ln -s nowhere d/a.txt
-status 0 "$prep" -o n.shard d && said 'd/a.txt: No such file'; ok "a label that is a dead link" $?
+status 1 "$prep" -o n.shard d && said 'd/a.txt: No such file'; ok "a label that is a dead link" $?
 mkdir q; cp $p/000000.jpg q/a.jpg; cp $p/000001.jpg q/b.jpg; echo "$box" >q/a.TXT
 status 0 "$prep" -o n.shard q && said 'q/a.TXT: a label without.*want .txt' &&
     said 'q: 2 of 2 pictures have no label file'

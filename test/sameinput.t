@@ -52,7 +52,71 @@ sub threads {
 	local $ENV{OMP_NUM_THREADS} = $_[0];
 	return (run($detect, '-V'))[1] =~ /cpu: (\d+) thread/ ? $1 : 'none said';
 }
-is(threads($_), 1, "OMP_NUM_THREADS=$_ is one thread") for qw(1 1,1 1,4);
+is(threads($_), 1, "OMP_NUM_THREADS=$_ is one thread") for '1', '1,1', '1,4';
 is(threads('x'), threads(''), 'what is no number says nothing');
+
+# ---- what is there and cannot be read ----
+sub fails {			# program and arguments, pattern of stderr, what it is
+	my ($cmd, $why, $what) = @_;
+	($rc, $out, $err) = run(@$cmd);
+	ok($rc == 1 && $err =~ $why, $what) or diag("status $rc: $err");
+}
+my $box = "0 .5 .5 .25 .25\n";
+my @way = (			# how a label cannot be read, errno's words
+	[ 'a folder', sub { mkdir $_[0] }, qr/Is a directory/ ],
+	[ 'a loop of links', sub { symlink 'x.txt', $_[0] }, qr/Too many levels/ ],
+	[ 'a dead link', sub { symlink 'nowhere', $_[0] }, qr/No such file/ ],
+	[ 'EIO', sub { symlink '/proc/self/mem', $_[0] }, qr/Input\/output error/ ],
+);
+spew('names', "a\nb\n");
+for (0 .. $#way) {
+	my ($name, $make, $words) = @{$way[$_]};
+	mkdir "r$_";
+	picture("r$_/x.ppm");
+	picture("r$_/a.ppm");
+	spew("r$_/a.txt", $box);
+	$make->("r$_/x.txt");
+	my $why = qr/r$_\/x\.txt: $words/;
+	fails([ $prep, '-q', '-o', 'no.shard', "r$_" ], $why, "yolo-prep: a label that is $name");
+	ok(!-e 'no.shard', 'nothing written');
+	is((run($prep, '-q', '-m', 1, '-o', 'one.shard', "r$_"))[0], 0, '-m 1 lets it pass');
+	is(prep_names('one.shard'), "r$_/a.ppm", 'without its picture');
+	spew("r$_.tsv", "#image\tclass\tname\tscore\tx\ty\tw\th\n");
+	fails([ $eval, '-q', '-t', "r$_", '-n', 'names', "r$_.tsv" ], $why,
+	    "yolo-eval: truth that is $name");
+	mkdir "t$_";
+	spew("t$_/a.txt", "0 1 2 3 4\n");
+	$make->("t$_/x.txt");
+	fails([ $eval, '-q', '-t', "t$_", "r$_.tsv" ], qr/t$_\/x\.txt: $words/,
+	    "yolo-eval: a folder of txt, $name");
+}
+fails([ "$top/yolo-train", '-q', '-c', "$dir/cells.cfg", '-e', 1, '-o', 'run', 'r0' ],
+    qr/r0\/x\.txt: Is a directory/, 'yolo-train');
+mkdir 'io';
+symlink '/proc/self/mem', 'io/x.ppm';
+fails([ $prep, '-q', '-o', 'no.shard', 'io' ], qr/x\.ppm: Input\/output error/,
+    'a picture and EIO: not an empty one');
+
+# ---- out of a shard and in again ----
+is((run("$top/tools/yolo-synth", '-q', '-n', 12, '-s', 96, '-S', 3, '-o', 'syn'))[0], 0, 'a set');
+is((run($prep, '-q', '-n', 'syn/names', '-o', 's.shard', 'syn/images'))[0], 0, 'packed');
+sub boxes { return join "\n", map { s/^(?:[^\t]*\t){4}//r } split /\n/, (run($prep, '-t', @_))[1]; }
+{
+	local $ENV{TMPDIR} = '/nowhere';
+	is((run($prep, '-q', '-x', 'xc', '-f', 'coco', 's.shard'))[0], 0, 'unpacked as COCO');
+}
+is((run($prep, '-q', '-o', 'c.shard', 'xc/instances.json'))[0], 0, 'COCO packed again');
+is(boxes('c.shard'), boxes('s.shard'), 'every box of it');
+is((run($prep, '-q', '-x', 'xy', 's.shard'))[0], 0, 'unpacked as YOLO');
+my @label = glob('syn/labels/*.txt');
+@label = glob('syn/images/*.txt') if !@label;
+my %was = map { m{([^/]+)$} => slurp($_) =~ s/(\.\d*?[1-9]?)0+\b/$1/gr } @label;
+my %is = map { m{([^/]+)$} => slurp($_) } split /\n/, `find xy -name '*.txt' ! -name list.txt`;
+ok(scalar(@label), 'labels');
+is_deeply(\%is, \%was, 'the labels as they were, but for zeros at the ends');
+is((run($prep, '-q', '-n', 'xy/names', '-o', 'y.shard', 'xy/images'))[0], 0, 'packed again');
+is((run($prep, '-q', '-x', "co-$_", '-f', 'coco', "$_.shard"))[0], 0, "COCO of $_") for 's', 'y';
+sub bboxes { return join "\n", slurp("co-$_[0]/instances.json") =~ /"bbox":\[[^\]]*\],"area":[^,]*/g; }
+is(bboxes('y'), bboxes('s'), 'and its boxes to the last bit');
 chdir $top;
 done_testing();
