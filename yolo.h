@@ -1176,6 +1176,7 @@ struct world {
 /* Join the world that srun, mpirun or torchrun made.  1: joined; 0: there is none, *w is one rank;
  * -1: there is one that cannot be joined.  Before any device or thread pool is touched. */
 int world_find(struct world *w, struct err *);
+int world_rank(void);	/* of this process in such a world, not joined yet; else 0 */
 /* Or make one: the parent forks n children, waits, and ends all when one dies.  In a child it
  * returns its rank.  -1: this is the parent, all is over and said; the program exits with
  * *status.  n 1 forks nothing.  SIGINT and SIGTERM go on to the children, maybe twice. */
@@ -2030,6 +2031,7 @@ struct train_cmd {
 	struct settings set;
 	/* filled by train_prepare */
 	char *saved;			/* a resumed run's options, which arg points into */
+	int lock;			/* descriptor that locks the run's folder, 0: none */
 	int usage, planned;		/* the error is the user's; only the plan was wanted */
 	long ranks, jobs;
 	uint64_t seed;

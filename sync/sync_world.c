@@ -85,6 +85,15 @@ join(struct world *w, const struct launcher *l, struct err *e)
 }
 
 int
+world_rank(void)
+{
+	for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+		if (env(launchers[i].size) > 1 && getenv(launchers[i].rank))
+			return (int)env(launchers[i].rank);
+	return 0;
+}
+
+int
 world_find(struct world *w, struct err *e)
 {
 	w->rank = w->local_rank = 0;

@@ -133,4 +133,51 @@ put("$t/deep.safetensors", pack('Q<', length $head) . $head);
 ($rc, $out) = sh("$detect -w $t/deep.safetensors $picture");
 ok($rc == 1 && $out !~ /too deep/, 'those in strings do not count', "status $rc", $out);
 
+# ---- two runs in one folder ----
+
+sub wait_for {			# until the file has such a line, 20 s
+	my ($path, $line) = @_;
+	for (1 .. 400) {
+		return 1 if -e $path && bytes($path) =~ $line;
+		select undef, undef, undef, .05;
+	}
+	return 0;
+}
+
+sub start {			# a program in the background
+	my $child = fork;
+	return $child if $child;
+	exec "exec $_[0] >$t/bg.out 2>$t/bg.err";
+}
+
+sub end {			# its status, after a signal
+	my ($child, $sig) = @_;
+	kill $sig, $child if $sig;
+	waitpid $child, 0;
+	return $? & 127 ? 128 + ($? & 127) : $? >> 8;
+}
+
+my $long = "timeout 20 ./yolo-train -q -c test/small.cfg -d cpu -O threads=1 -e 100000";
+for my $g (1, 2) {
+	my $run = "$t/lock$g";
+	my $child = start(substr("$long -g $g -o $run $t/open.shard", 11));
+	ok(wait_for("$run/log.tsv", qr/^\d/m), "-g $g: a run", bytes("$t/bg.err"));
+	for my $second ("$long -o $run $t/open.shard", "$long -g 2 -o $run $t/set/images",
+	    "./yolo-train -q -R -o $run") {
+		my $had = -e "$run/train.shard" && readlink "$run/train.shard";
+		($rc, $out) = sh($second);
+		ok($rc == 1 && $out =~ /\A.*\Q$run\E: another run .*\n\z/ &&
+		    readlink "$run/train.shard" eq $had, 'a second one is refused', $out);
+	}
+	$rc = end($child, 'TERM');
+	ok($rc == 143, 'the first is as it was', "status $rc", bytes("$t/bg.err"));
+	($rc, $out) = sh("./yolo-train -q -R -g $g -O steps=1 -o $run");
+	ok(!$rc, 'after its end the folder is free', $out);
+	$child = start("./yolo-train -q -R -g $g -o $run");
+	wait_for("$t/bg.out", qr/^\d/m);
+	end($child, 'KILL');
+	($rc, $out) = sh("./yolo-train -q -R -g $g -O steps=1 -o $run");
+	ok(!$rc, 'and after SIGKILL', $out);
+}
+
 print "1..$n\n";

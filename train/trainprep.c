@@ -4,12 +4,15 @@
  * must agree. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "yolo.h"
@@ -334,6 +337,36 @@ sweep(const char *dir)
 		closedir(d);
 }
 
+/* One run a folder.  The kernel ends the lock with the last of the run's processes, which share it;
+ * ranks of a killed run take a moment.  Of a launcher's ranks the first locks for all.  A file
+ * system without locks has none. */
+static int
+lock_dir(struct train_cmd *c, struct err *e)
+{
+	const struct timespec moment = { 0, 20000000 };
+	double end = now() + 2;
+	char *path;
+	int held;
+
+	if (world_rank())
+		return 0;
+	path = path_join(c->dir, "lock");
+	c->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (c->lock < 0) {
+		c->lock = 0;
+		err_set(e, "%s: %s", path, strerror(errno));
+		free(path);
+		return -1;
+	}
+	while ((held = flock(c->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) && now() < end)
+		nanosleep(&moment, NULL);
+	if (held)
+		err_set(e, "%s: another run is at work in this folder (it holds %s): -o names "
+		    "another folder", c->dir, path);
+	free(path);
+	return held ? -1 : 0;
+}
+
 static int
 open_dir(struct train_cmd *c, struct err *e)
 {
@@ -342,6 +375,8 @@ open_dir(struct train_cmd *c, struct err *e)
 
 	if (mkdir(c->dir, 0777) && errno != EEXIST)
 		return err_set(e, "%s: %s", c->dir, strerror(errno));
+	if (lock_dir(c, e))
+		return -1;
 	sweep(c->dir);
 	last = path_join(c->dir, "last.safetensors");
 	there = !access(last, F_OK);
@@ -464,6 +499,8 @@ train_close(struct train_cmd *c)
 	cfg_close(c->cfg);
 	checkpoint_free(&c->from);
 	settings_close(&c->set);
+	if (c->lock > 0)
+		close(c->lock);
 	free(c->saved);
 	free(c->recipe.cls_weight);
 }
