@@ -198,8 +198,8 @@ calm_threads(char **argv)
 		execv(self, argv);	/* where that fails, nothing is lost but calm */
 }
 
-/* A container's share of the CPUs is a quota, not a mask; version 2 in one file, 1 in two.  In whole
- * processors, 0 where there is none. */
+/* A container's share of the CPUs is a quota, not a mask; version 2 in one file, 1 in two.  In
+ * whole processors, 0 where there is none. */
 static int
 quota(void)
 {

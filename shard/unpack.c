@@ -162,8 +162,8 @@ class_text(const struct unpack *u, int cls, char buf[32])
 	return buf;
 }
 
-/* The shortest decimal near v for which (text - minus) * scale is want: what a clean label file said.
- * Where none is exact, all digits of v. */
+/* The shortest decimal near v for which (text - minus) * scale is want: what a clean label file
+ * said.  Where none is exact, all digits of v. */
 static double
 shortest(char text[32], double v, double minus, double scale, double want)
 {

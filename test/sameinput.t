@@ -116,7 +116,9 @@ ok(scalar(@label), 'labels');
 is_deeply(\%is, \%was, 'the labels as they were, but for zeros at the ends');
 is((run($prep, '-q', '-n', 'xy/names', '-o', 'y.shard', 'xy/images'))[0], 0, 'packed again');
 is((run($prep, '-q', '-x', "co-$_", '-f', 'coco', "$_.shard"))[0], 0, "COCO of $_") for 's', 'y';
-sub bboxes { return join "\n", slurp("co-$_[0]/instances.json") =~ /"bbox":\[[^\]]*\],"area":[^,]*/g; }
+sub bboxes {
+	return join "\n", slurp("co-$_[0]/instances.json") =~ /"bbox":\[[^\]]*\],"area":[^,]*/g;
+}
 is(bboxes('y'), bboxes('s'), 'and its boxes to the last bit');
 chdir $top;
 done_testing();

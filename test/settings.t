@@ -102,8 +102,10 @@ ok $? 'no validation yet: the last line names weights that are there'
 mkdir "$t/blank"
 cp "$t/valset/images/"*.jpg "$t/blank" 2>/dev/null || cp "$t/valset/images/"* "$t/blank"
 ./yolo-prep -q -n "$t/set/names" -o "$t/blank.shard" "$t/blank" 2>"$t/err"
-train -e 1 -v "$t/blank.shard" -o "$t/none" "$shard" && [ -s "$t/none/best.weights" ]
-ok $? 'no figure of the validation is defined: the first weights are kept'
+./yolo-train -q -c test/small.cfg -O threads=1 -d cpu -e 1 -v "$t/blank.shard" -o "$t/none" \
+    "$shard" >"$t/out" 2>"$t/err"
+[ $? = 1 ] && has "no box to validate with" && [ ! -e "$t/none/best.weights" ]
+ok $? 'a validation that can define no figure fails before the first step'
 
 # ---- a launcher's ranks share the processors of the host, unless it has bound them
 for r in 0 1; do
