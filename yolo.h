@@ -88,6 +88,8 @@ int out_open(struct outfile *, const char *path, struct err *);
 int out_commit(struct outfile *, struct err *);	/* closes; -1 when anything was not written */
 void out_abort(struct outfile *);		/* closes and removes */
 int stdout_flush(struct err *);	/* -1: something printed so far could not be written */
+int utf8_len(const char *);	/* bytes of the character there, 0: none (a surrogate is none) */
+int utf8_is(const char *);
 void tsv_name(FILE *, const char *);		/* tab, newline, backslash as \t \n \\ */
 
 /* ---- opt.c: -O key=value ------------------------------------------------------------------ */

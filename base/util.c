@@ -594,6 +594,32 @@ program(char **argv, const char *name)
 	atexit(last_flush);
 }
 
+int
+utf8_len(const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	int n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 :
+	    *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
+
+	for (int i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] >= 0xa0) ||
+	    (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] >= 0x90))
+		return 0;		/* too long a form, half a pair, beyond the last */
+	return n;
+}
+
+int
+utf8_is(const char *s)
+{
+	int n = 1;
+
+	for (; *s && n; s += n)
+		n = utf8_len(s);
+	return n > 0;
+}
+
 void
 tsv_name(FILE *f, const char *s)
 {

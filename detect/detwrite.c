@@ -174,19 +174,6 @@ category(struct detwrite *t, const struct picture *p, int cls, int64_t *id, stru
 	    t->opt.truth ? t->opt.truth->nclass : p->nclass, t->opt.truth ? "truth" : "shard");
 }
 
-/* Bytes of the UTF-8 character at s, 0 where there is none. */
-static int
-utf8(const unsigned char *s)
-{
-	int n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 :
-	    *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
-
-	for (int i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
 static void
 json_string(struct detwrite *t, const char *text)
 {
@@ -196,7 +183,7 @@ json_string(struct detwrite *t, const char *text)
 
 	putc('"', f);
 	for (; *s; s += n) {
-		n = utf8(s);
+		n = utf8_len((const char *)s);
 		if (*s == '"' || *s == '\\')
 			fprintf(f, "\\%c", *s);
 		else if (*s < 32)

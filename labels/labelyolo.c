@@ -241,8 +241,7 @@ same_text(const char *a, const char *b)
 	return same;
 }
 
-/* Where it cannot be told it is there, and reading it says why not; so a link that leads nowhere.
- */
+/* What cannot be looked at is there, and reading it says why not; so a link to nowhere. */
 static int
 there(const char *path)
 {

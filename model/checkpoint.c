@@ -22,22 +22,6 @@ checkpoint_free(struct checkpoint *c)
 	memset(c, 0, sizeof *c);
 }
 
-static int
-is_utf8(const unsigned char *s)
-{
-	while (*s) {
-		int n = *s < 0x80 ? 0 : *s >= 0xc2 && *s < 0xe0 ? 1 : *s >= 0xe0 && *s < 0xf0 ? 2 :
-		    *s >= 0xf0 && *s < 0xf5 ? 3 : -1;
-
-		if (n < 0)
-			return 0;
-		for (s++; n > 0; n--, s++)
-			if ((*s & 0xc0) != 0x80)
-				return 0;
-	}
-	return 1;
-}
-
 static const char b64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 static char *
@@ -110,7 +94,7 @@ put(struct strings *s, const char *key, char *value)
 static void
 put_text(struct strings *s, const char *key, const char *coded_key, const char *text)
 {
-	if (is_utf8((const unsigned char *)text))
+	if (utf8_is(text))
 		put(s, key, xstrdup(text));
 	else
 		put(s, coded_key, base64(text));

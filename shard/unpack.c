@@ -441,6 +441,29 @@ look_at_ids(struct unpack *u)
 	return bad ? -1 : 0;
 }
 
+/* JSON and XML hold UTF-8 and nothing else: a reader would refuse all of the file. */
+static int
+fits(struct unpack *u, const char *what, const char *name)
+{
+	if (u->record == to_yolo || utf8_is(name))
+		return 0;
+	return err_set(u->e, "%s '%s': not UTF-8, %s cannot hold it; -f yolo can", what, name,
+	    u->record == to_voc ? "XML" : "JSON");
+}
+
+static int
+names_fit(struct unpack *u)
+{
+	struct record r;
+	int bad = 0;
+
+	for (int i = 0; i < u->nclass && !bad; i++)
+		bad = u->class_name[i] ? fits(u, "class", u->class_name[i]) : 0;
+	for (long i = 0; i < shard_count(u->shard) && !bad; i++)
+		bad = shard_labels(u->shard, i, &r, u->e) || fits(u, "picture", r.name);
+	return bad;
+}
+
 static int
 whole_shard(struct unpack *u, const char *list)
 {
@@ -450,6 +473,7 @@ whole_shard(struct unpack *u, const char *list)
 	int bad = look_at_ids(u);
 
 	u->nclass = shard_classes(u->shard, &u->class_name, &u->class_id);
+	bad = bad || names_fit(u);
 	if (bad || !(u->list = create(path, u->e))) {
 		free(path);
 		return -1;

@@ -117,8 +117,18 @@ is_deeply(\%is, \%was, 'the labels as they were, but for zeros at the ends');
 is((run($prep, '-q', '-n', 'xy/names', '-o', 'y.shard', 'xy/images'))[0], 0, 'packed again');
 is((run($prep, '-q', '-x', "co-$_", '-f', 'coco', "$_.shard"))[0], 0, "COCO of $_") for 's', 'y';
 sub bboxes {
-	return join "\n", slurp("co-$_[0]/instances.json") =~ /"bbox":\[[^\]]*\],"area":[^,]*/g;
+	return join "\n", slurp("co-$_[0]/instances.json") =~
+	    /"bbox":\[[^\]]*\],"area":[^,]*/g;
 }
 is(bboxes('y'), bboxes('s'), 'and its boxes to the last bit');
+
+# ---- names that JSON and XML cannot hold ----
+for ("\xb9\xb7", "\xed\xa0\x80") {
+	spew('gbk.names', "a\n$_\n");
+	is((run($prep, '-q', '-n', 'gbk.names', '-o', 'g.shard', 'w'))[0], 0, 'packed');
+	fails([ $prep, '-q', '-x', 'xg', '-f', $_->[0], 'g.shard' ],
+	    qr/class '.*not UTF-8, $_->[1]/, $_->[1]) for [ 'coco', 'JSON' ], [ 'voc', 'XML' ];
+}
+is((run($prep, '-q', '-x', 'xg', 'g.shard'))[0], 0, 'YOLO holds any');
 chdir $top;
 done_testing();
