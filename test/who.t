@@ -48,9 +48,8 @@ my @table = (			# module, its files, the modules it may call
 	['trainer', 'trainer', 'cfg loader loss net schedule sync weights'],
 	['validate', 'validate', 'detect eval evalset inputs net shard sync'],
 	['train', 'traindata trainfit trainprep trainuse trainrun trainkeep',
-	    'augment cfg dev image loader loss net recipe safetensors schedule shard sync trainer ' .
-	    'validate ' .
-	    'weights'],
+	    'augment cfg dev image loader loss net recipe safetensors schedule shard sync ' .
+	    'trainer validate weights'],
 	['bench', 'bencheval benchops benchstep benchutil',
 	    'cfg dev eval evalset loader net recipe shard trainer weights'],
 );
