@@ -125,7 +125,7 @@ struct st {
 	void *map;
 	size_t len;
 };
-struct st *st_open(const char *path, struct err *);	/* offsets and sums checked; maps the file */
+struct st *st_open(const char *path, struct err *);	/* offsets, sums checked; maps the file */
 void st_close(struct st *);
 const struct st_tensor *st_find(const struct st *, const char *name);	/* NULL if absent */
 const char *st_meta(const struct st *, const char *key);

@@ -210,7 +210,8 @@ open_cfg(struct train_cmd *c, struct err *e)
 
 	if (!raw)
 		return -1;
-	r = cfg_pictures(raw, e) || recipe_make(&c->recipe, raw, c->resume ? c->from.loss : c->arg['L'], c->arg['A'],
+	r = cfg_pictures(raw, e) || recipe_make(&c->recipe, raw,
+	    c->resume ? c->from.loss : c->arg['L'], c->arg['A'],
 	    c->arg['b'] ? atoi(c->arg['b']) : 0, c->arg['e'] ? atof(c->arg['e']) : 0, &c->set, e);
 	if (!r && c->resume && c->arg['c'])
 		r = same_cfg(c, e);
