@@ -210,6 +210,9 @@ pack(struct cmd *c)
 		     "notes%s%s",
 		    res.pictures, res.boxes, res.classes, r ? " read" : " packed", res.refused,
 		    res.bad, res.notes, c->report ? ", see " : "", c->report ? c->report : "");
+	if (!quiet && !r && res.boxes && res.untrained == res.boxes)
+		warn("all %ld boxes are crowds or difficult: there is nothing to train on",
+		    res.boxes);
 	if (stopped_by)
 		return 128 + stopped_by;
 	return r ? 1 : 0;

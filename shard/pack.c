@@ -191,6 +191,8 @@ settle(struct pack *p, struct pack_job *j)
 		return -1;
 	p->res->pictures++;
 	p->res->boxes += j->rec.nbox;
+	for (int i = 0; i < j->rec.nbox; i++)
+		p->res->untrained += (j->rec.box[i].flags & (BOX_CROWD | BOX_DIFFICULT)) != 0;
 	if (p->res->pictures % 64 == 0)
 		progress("%ld of %d pictures", p->res->pictures, p->d.n);
 	return 0;

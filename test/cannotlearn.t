@@ -95,6 +95,8 @@ ok(train('test/small.cfg', "$t/crowds.shard") == 1 && says(qr/all \d+ boxes are 
     !-e "$t/run/last.safetensors", 'boxes that are all crowds are nothing to learn');
 ok(train('test/small.cfg', "$t/empty.shard") == 1 && says(qr/no boxes in its 8 pictures/) &&
     !-e "$t/run/last.safetensors", 'no boxes are nothing to learn');
+run("./yolo-prep -o $t/again.shard $t/crowds.json:$pictures");
+ok(says(qr/all \d+ boxes are crowds or difficult/), 'yolo-prep says so too');
 for my $v ('crowds', 'empty') {
 	ok(train('test/small.cfg', "-v $t/$v.shard $t/set.shard") == 1 &&
 	    says(qr{run/val\.shard: no box to validate with .*or no -v}) &&

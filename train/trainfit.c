@@ -11,6 +11,7 @@
 struct fitness {
 	struct loss loss;
 	long boxes, left_out;	/* trained on; crowds and difficult ones */
+	long crowds;
 	int fit, near;		/* an anchor is trained with some box; at half or twice the size */
 };
 
@@ -41,6 +42,7 @@ count_record(struct fitness *f, const struct record *r)
 
 		if (b->flags & (BOX_CROWD | BOX_DIFFICULT)) {
 			f->left_out++;
+			f->crowds += (b->flags & BOX_CROWD) != 0;
 			continue;
 		}
 		f->boxes++;
@@ -77,9 +79,11 @@ static int
 check_boxes(const struct train_cmd *c, const struct fitness *f, struct err *e)
 {
 	if (!f->boxes && f->left_out)
-		return err_set(e, "%s/train.shard: all %ld boxes are crowds or difficult, which "
-		    "are not trained on: nothing to learn; a box of its own wants iscrowd 0, "
-		    "difficult 0", c->dir, f->left_out);
+		return err_set(e, "%s/train.shard: all %ld boxes are %s, which are not trained on: "
+		    "nothing to learn; a box that is to be found wants %s 0", c->dir, f->left_out,
+		    f->crowds == f->left_out ? "crowds" : f->crowds ? "crowds or difficult" :
+		    "difficult", f->crowds == f->left_out ? "iscrowd" : f->crowds ?
+		    "iscrowd and difficult" : "difficult");
 	if (!f->boxes)
 		return err_set(e, "%s/train.shard: no boxes in its %ld pictures: nothing to learn; "
 		    "yolo-prep says where labels are looked for", c->dir, shard_count(c->train));
