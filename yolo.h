@@ -570,7 +570,8 @@ struct pack_opts {
 	void *arg;
 	volatile int *stop;		/* set by a signal */
 };
-struct pack_result { long pictures, boxes, refused, notes, bad; int classes; };
+struct pack_result { long pictures, boxes, refused, notes, bad; int classes;
+	long untrained; };		/* of the boxes: crowds and difficult ones */
 struct pack_job {			/* one picture on its way */
 	struct record rec;
 	struct box *box;
