@@ -441,6 +441,7 @@ struct coco_file {
 	size_t nimage, ncategory, nann;
 	int seen_images, seen_annotations, seen_categories;
 };
+int coco_flag(const char *key, size_t n);	/* BOX_ of an annotation's key; 0: none */
 int coco_parse(struct labels *, const char *path, FILE *, struct coco_file *);
 int label_voc(struct labels *, const char *path);	/* folder, split file or one .xml */
 /* The picture of an xml that says <filename> file; *shown: how it is called.  free() both. */

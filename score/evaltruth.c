@@ -224,11 +224,7 @@ annotation_field(struct scan *s, void *arg, const char *k, size_t n)
 		c->has |= HAS_AREA;
 		return scan_number(s, &b->area);
 	}
-	if (is(k, n, "iscrowd"))
-		return flag(s, BOX_CROWD, &b->flags);
-	if (is(k, n, "ignore"))
-		return flag(s, BOX_DIFFICULT, &b->flags);
-	return scan_skip(s);
+	return coco_flag(k, n) ? flag(s, coco_flag(k, n), &b->flags) : scan_skip(s);
 }
 
 static int
