@@ -1260,6 +1260,7 @@ char scan_peek(struct scan *);
 int scan_want(struct scan *, char);
 int scan_next(struct scan *, char close);
 int scan_number(struct scan *, double *);
+int scan_whole(struct scan *, int64_t *);	/* an id, of all 64 bits */
 int scan_string(struct scan *, const char **, size_t *);
 int scan_skip(struct scan *);
 int scan_array(struct scan *, int (*elem)(struct scan *, void *), void *);

@@ -67,4 +67,20 @@ for my $key (qw(ignore difficult)) {
 }
 is(ap(truth('both.json', 1, ',"ignore":1,"difficult":0'), $dets), 1, 'either is enough');
 
+# Ids of all 64 bits, which doubles cannot tell apart.
+for my $id (qw(9007199254740993 9223372036854775807)) {
+	my $t = truth("big.json", $id, q(,"ignore":1));
+
+	unpacked($t, "b$id");
+	is(ap($t, found("bigd.json", $id)), 1, "id $id is read, truth and detections");
+	is(ap("$tmp/b$id.shard", found("bigd.json", $id)), 1, "and by yolo-prep");
+}
+unlike(ap(truth("big.json", "9007199254740993", ""), found("bigd.json", "9007199254740992")),
+    qr(^[.\d]+$), "the neighbour of an id is another picture");
+my $beyond = "9223372036854775808";
+ap(truth("big.json", $beyond, ""), $dets);
+like(`cat $tmp/err`, qr(beyond 64 bits), "a truth beyond them is refused, and why");
+ap(truth("plain.json", 1, ""), found("bigd.json", $beyond));
+like(`cat $tmp/err`, qr(beyond 64 bits), "detections too");
+
 done_testing();
