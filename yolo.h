@@ -455,6 +455,7 @@ struct coco_file {
 	size_t nimage, ncategory, nann;
 	int seen_images, seen_annotations, seen_categories;
 };
+int coco_flag(const char *key, size_t n);	/* BOX_ of an annotation's key; 0: none */
 int coco_parse(struct labels *, const char *path, FILE *, struct coco_file *);
 int label_voc(struct labels *, const char *path);	/* folder, split file or one .xml */
 /* The picture of an xml that says <filename> file; *shown: how it is called.  free() both. */
@@ -1274,6 +1275,7 @@ char scan_peek(struct scan *);
 int scan_want(struct scan *, char);
 int scan_next(struct scan *, char close);
 int scan_number(struct scan *, double *);
+int scan_whole(struct scan *, int64_t *);	/* an id, of all 64 bits */
 int scan_string(struct scan *, const char **, size_t *);
 int scan_skip(struct scan *);
 int scan_array(struct scan *, int (*elem)(struct scan *, void *), void *);

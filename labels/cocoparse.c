@@ -141,7 +141,7 @@ number(void *arg, const char *s, size_t n)
 		case F_HEIGHT: c->image.h = v >= 1 && v < 1e9 ? (int)v : 0; break;
 		case F_AREA: c->ann.area = v; break;
 		case F_CROWD: c->ann.crowd = v != 0; break;
-		case F_DIFFICULT: c->ann.difficult = v != 0; break;
+		case F_DIFFICULT: c->ann.difficult |= v != 0; break;
 		default: break;
 		}
 	return 1;
@@ -179,8 +179,22 @@ boolean(void *arg, int v)
 	if (c->depth == 3 && c->section == S_ANNOTATIONS && c->field == F_CROWD)
 		c->ann.crowd = v != 0;
 	if (c->depth == 3 && c->section == S_ANNOTATIONS && c->field == F_DIFFICULT)
-		c->ann.difficult = v != 0;
+		c->ann.difficult |= v != 0;
 	return 1;
+}
+
+/* What a key of an annotation says of its box where it holds; 0: no flag.  "difficult" is VOC's, as
+ * unpack.c writes it; pycocotools calls the same thing "ignore".  Either of them is enough. */
+int
+coco_flag(const char *key, size_t n)
+{
+	static const struct { const char *key; int flag; } known[] = { { "iscrowd", BOX_CROWD },
+		{ "ignore", BOX_DIFFICULT }, { "difficult", BOX_DIFFICULT } };
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (strlen(known[i].key) == n && !memcmp(key, known[i].key, n))
+			return known[i].flag;
+	return 0;
 }
 
 static int
@@ -191,8 +205,7 @@ map_key(void *arg, const unsigned char *s, size_t n)
 		{ "width", S_IMAGES, F_WIDTH }, { "height", S_IMAGES, F_HEIGHT },
 		{ "id", S_ANNOTATIONS, F_ID }, { "image_id", S_ANNOTATIONS, F_IMAGE },
 		{ "category_id", S_ANNOTATIONS, F_CATEGORY }, { "bbox", S_ANNOTATIONS, F_BBOX },
-		{ "area", S_ANNOTATIONS, F_AREA }, { "iscrowd", S_ANNOTATIONS, F_CROWD },
-		{ "difficult", S_ANNOTATIONS, F_DIFFICULT },	/* VOC's, as unpack.c keeps it */
+		{ "area", S_ANNOTATIONS, F_AREA },
 		{ "segmentation", S_ANNOTATIONS, F_POLYGON }, { "id", S_CATEGORIES, F_ID },
 		{ "name", S_CATEGORIES, F_NAME },
 	};
@@ -210,6 +223,9 @@ map_key(void *arg, const unsigned char *s, size_t n)
 			if (known[i].section == c->section && strlen(known[i].key) == n &&
 			    !memcmp(s, known[i].key, n))
 				c->field = known[i].field;
+		if (c->section == S_ANNOTATIONS && coco_flag((const char *)s, n))
+			c->field = coco_flag((const char *)s, n) == BOX_CROWD ? F_CROWD :
+			    F_DIFFICULT;
 	}
 	return 1;
 }

@@ -3,7 +3,6 @@
  * JSON: an array of COCO results; an object with such an array under "annotations"; objects one
  * after the other (yolo-detect -f json); darknet's array of frames with "objects".  A record's
  * keys may stand in any order, and others are passed over.  Text kinds are in evaltext.c. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,20 +55,6 @@ kept_string(struct scan *s, char **keep, const char **out, size_t *len)
 }
 
 static int
-whole(struct scan *s, int64_t *v)
-{
-	const char *at = s->p;
-	double d;
-
-	if (scan_number(s, &d))
-		return -1;
-	if (d != floor(d) || fabs(d) > 9e15)
-		return scan_fail(s, at, "an id is not a whole number");
-	*v = (int64_t)d;
-	return 0;
-}
-
-static int
 box_array(struct scan *s, struct eval_in *in)
 {
 	double *v[4] = { &in->x, &in->y, &in->w, &in->h };
@@ -108,7 +93,7 @@ object_field(struct scan *s, void *arg, const char *k, size_t n)
 	if (n == 8 && !memcmp(k, "class_id", 8)) {
 		o->has |= HAS_CLASS;
 		o->in.kind = EVAL_BY_INDEX;
-		return whole(s, &o->in.cls);
+		return scan_whole(s, &o->in.cls);
 	}
 	if (n == 4 && !memcmp(k, "name", 4))
 		return kept_string(s, &o->keep, &o->in.name, &o->in.name_len);
@@ -166,7 +151,7 @@ image_value(struct scan *s, struct found *r)
 	if (scan_peek(s) == '"')
 		return kept_string(s, &r->keep[0], &r->in.image, &r->in.image_len);
 	r->in.image = NULL;
-	return whole(s, &r->in.image_id);
+	return scan_whole(s, &r->in.image_id);
 }
 
 static int
@@ -176,7 +161,7 @@ class_value(struct scan *s, struct found *r, enum eval_cls kind)
 	if (scan_peek(s) == '"')
 		return kept_string(s, &r->keep[1], &r->in.name, &r->in.name_len);
 	r->in.kind = kind;
-	return whole(s, &r->in.cls);
+	return scan_whole(s, &r->in.cls);
 }
 
 static int

@@ -36,23 +36,17 @@ id_value(struct scan *s, struct coco *c, int64_t *id)
 	double v;
 	int at;
 
-	if (scan_peek(s) != '"') {
-		if (scan_number(s, &v))
-			return -1;
-	} else {
-		if (scan_string(s, &str, &n))
-			return -1;
-		q = str;
-		if (n > 18 || scan_decimal(&q, &v) || q != str + n || v != floor(v)) {
-			if ((at = eval_hash_get(&c->word, str, n)) < 0)
-				eval_hash_put(&c->word, str, n, at = (int)c->word.n);
-			*id = EVAL_NOID + 1 + at;
-			return 0;
-		}
-	}
-	if (v != floor(v) || fabs(v) > 9e15)
-		return scan_fail(s, s->p, "an id is not a whole number");
-	*id = (int64_t)v;
+	if (scan_peek(s) != '"')
+		return scan_whole(s, id);
+	if (scan_string(s, &str, &n))
+		return -1;
+	q = str;
+	if (n > 18 || scan_decimal(&q, &v) || q != str + n || v != floor(v) || fabs(v) > 9e15) {
+		if ((at = eval_hash_get(&c->word, str, n)) < 0)
+			eval_hash_put(&c->word, str, n, at = (int)c->word.n);
+		*id = EVAL_NOID + 1 + at;
+	} else
+		*id = (int64_t)v;
 	return 0;
 }
 
@@ -224,11 +218,7 @@ annotation_field(struct scan *s, void *arg, const char *k, size_t n)
 		c->has |= HAS_AREA;
 		return scan_number(s, &b->area);
 	}
-	if (is(k, n, "iscrowd"))
-		return flag(s, BOX_CROWD, &b->flags);
-	if (is(k, n, "ignore"))
-		return flag(s, BOX_DIFFICULT, &b->flags);
-	return scan_skip(s);
+	return coco_flag(k, n) ? flag(s, coco_flag(k, n), &b->flags) : scan_skip(s);
 }
 
 static int

@@ -168,7 +168,7 @@ fails("after five like it, a score of $_", qr/bad\.json:6: /, '-t', $odd,
 fails("after five like it, an id of $_->[0]", $_->[1], '-t', $odd, spew('bad.json',
     "[$good\{\"image_id\":$_->[0],\"category_id\":1,\"bbox\":[0,0,9,9],$d[1]}]")) for ['1.5',
     qr/bad\.json:6: an id is not a whole/],
-    ['1e17', qr/bad\.json:6: an id is not a whole/],
+    ['1e17', qr/bad\.json:6: an id above 9e15/],
     ['77', qr/pictures that are not in the truth: 77/];
 fails('a class out of range', qr/class 4294967296 of the detections/, '-t', $odd, spew('huge.json',
     '{"image":"x/a.jpg","class":4294967296,"score":0.5,"bbox":[0,0,9,9]}'));
