@@ -338,34 +338,27 @@ sweep(const char *dir)
 		closedir(d);
 }
 
-/* One run a folder.  The kernel ends the lock with the last of the run's processes, which share it;
- * ranks of a killed run take a moment.  Of a launcher's ranks the first locks for all.  A file
- * system without locks has none. */
+/* One run a folder, which itself is what is locked: nothing is left behind.  The kernel ends the
+ * lock with the last of the run's processes, which share it; ranks of a killed run take a moment.
+ * Of a launcher's ranks the first locks for all.  A file system without such locks has none. */
 static int
 lock_dir(struct train_cmd *c, struct err *e)
 {
 	const struct timespec moment = { 0, 20000000 };
 	double end = now() + 2;
-	char *path;
 	int held;
 
 	if (world_rank())
 		return 0;
-	path = path_join(c->dir, "lock");
-	c->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+	c->lock = open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (c->lock < 0) {
 		c->lock = 0;
-		err_set(e, "%s: %s", path, strerror(errno));
-		free(path);
-		return -1;
+		return err_set(e, "%s: %s", c->dir, strerror(errno));
 	}
 	while ((held = flock(c->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) && now() < end)
 		nanosleep(&moment, NULL);
-	if (held)
-		err_set(e, "%s: another run is at work in this folder (it holds %s): -o names "
-		    "another folder", c->dir, path);
-	free(path);
-	return held ? -1 : 0;
+	return held ? err_set(e, "%s: another run is at work in this folder: -o names another",
+	    c->dir) : 0;
 }
 
 static int
