@@ -45,7 +45,7 @@ try() {		# try COMMAND...: refused, $it named, no output
 	[ -z "$why" ] || bad="$bad$(echo "$*" | sed "s|$t/||g"):$why\\n"
 }
 remarks=': not used\|note: \|: resuming'
-remarks=$remarks'\|nothing written$\|nothing to pack$\|pictures in the truth$'
+remarks=$remarks'\|nothing written$\|nothing to pack$\|pictures of the truth cannot be used$'
 spoil() {	# spoil KIND FILE: $it
 	it=$t/$1-$2
 	rm -rf "$it"
