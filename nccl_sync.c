@@ -171,6 +171,7 @@ sync_fork(struct world *w, int n, int *status)
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, &mask);
 	signal(SIGCHLD, SIG_DFL);	/* ignored, it would let no one wait */
 	fflush(NULL);			/* or each child would write it again */

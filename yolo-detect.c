@@ -420,7 +420,6 @@ detect(struct job *j, const struct cmd *c, struct err *e)
 {
 	struct input_opts o = detector_inputs(j->det, (int)c->jobs);
 	struct detections *found = (struct detections *)xcalloc((size_t)o.batch, sizeof *found);
-	struct sigaction sa = { .sa_handler = on_signal };
 	struct inputs *in;
 	struct pictures *p;
 	int r = 0;
@@ -428,8 +427,7 @@ detect(struct job *j, const struct cmd *c, struct err *e)
 	o.keep = c->arg['x'] != NULL;
 	j->began = now();
 	running = in = inputs_open(c->in, c->nin, &o);
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
+	catch_end(on_signal);
 	while (!r && !asked && (p = inputs_next(in))) {
 		r = batch(j, p, found, e);
 		inputs_free(in, p);

@@ -57,6 +57,12 @@ void *xgrow(void *p, size_t *cap, size_t need, size_t size);	/* room for need it
 double now(void);			/* seconds, monotonic */
 /* First thing in main of a program that computes: its idle threads shall sleep, not spin. */
 void calm_threads(char **argv);
+/* The end of a run is asked for: f gets SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP,
+ * on a stack of its own.  oneDNN 2.6's products keep numbers further below the stack pointer than
+ * the 128 bytes that the kernel spares when it puts a handler's frame there: a handler on the
+ * usual stack changes them, and the program computes nonsense or dies. */
+void catch_end(void (*f)(int));
+void leave_signals(void);	/* this thread, which computes too, gets none of them */
 int cores(void);	/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
 int num_side(const char *s, int *w, int *h);	/* "416" or "608x352" */
@@ -1183,7 +1189,7 @@ int world_find(struct world *w, struct err *);
 int world_rank(void);	/* of this process in such a world, not joined yet; else 0 */
 /* Or make one: the parent forks n children, waits, and ends all when one dies.  In a child it
  * returns its rank.  -1: this is the parent, all is over and said; the program exits with
- * *status.  n 1 forks nothing.  SIGINT and SIGTERM go on to the children, maybe twice. */
+ * *status.  n 1 forks nothing.  Signals that end go on to the children, maybe twice. */
 int sync_fork(struct world *w, int n, int *status);
 
 struct sync_ops {

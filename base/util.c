@@ -8,9 +8,12 @@
 #include <locale.h>
 #include <math.h>
 #include <omp.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -196,6 +199,35 @@ calm_threads(char **argv)
 	self[n] = 0;			/* its own path, so that ps shows its name */
 	if (!setenv("GOMP_SPINCOUNT", "1000", 1))
 		execv(self, argv);	/* where that fails, nothing is lost but calm */
+}
+
+static const int end_signal[] = { SIGINT, SIGTERM, SIGHUP };
+
+void
+catch_end(void (*f)(int))
+{
+	struct sigaction sa = { .sa_handler = f, .sa_flags = SA_ONSTACK }, was;
+	stack_t st = { .ss_size = 1 << 16 };	/* a frame with AVX-512 and AMX takes 12 KB */
+
+	st.ss_sp = mmap(NULL, st.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	    -1, 0);
+	if (st.ss_sp == MAP_FAILED || sigaltstack(&st, NULL))
+		die(1, "a stack for signals: %s", strerror(errno));
+	for (size_t i = 0; i < sizeof end_signal / sizeof *end_signal; i++)
+		if (end_signal[i] != SIGHUP || sigaction(SIGHUP, NULL, &was) ||
+		    was.sa_handler != SIG_IGN)
+			sigaction(end_signal[i], &sa, NULL);
+}
+
+void
+leave_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof end_signal / sizeof *end_signal; i++)
+		sigaddset(&set, end_signal[i]);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
 /* A container's share of the CPUs is a quota, not a mask; version 2 in one file, 1 in two.  In

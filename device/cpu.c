@@ -91,6 +91,9 @@ cpu_open(struct dev *d, int index, struct err *e)
 	snprintf(d->name, sizeof d->name, "cpu");
 	omp_set_dynamic(0);
 	omp_set_num_threads(d->threads);
+#pragma omp parallel
+	if (omp_get_thread_num())	/* the first has a stack for them: catch_end() */
+		leave_signals();
 	return 0;
 }
 

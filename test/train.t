@@ -96,4 +96,9 @@ kill -TERM $pid; wait $pid
 [ $? = 143 ] && [ -e "$t/term/last.safetensors" ]; ok $? 'SIGTERM: a checkpoint, and status 143'
 ./yolo-train -q -R -O steps=20 -o "$t/term" >/dev/null 2>"$t/err"
 ok $? '... from which the run goes on'
+./yolo-train -q -c test/small.cfg -O threads=1 -o "$t/hup" "$t/train.shard" >"$t/log" 2>"$t/err" &
+pid=$!
+while ! grep -q '^3	' "$t/log" 2>/dev/null && kill -0 $pid 2>/dev/null; do sleep .02; done
+kill -HUP $pid; wait $pid
+[ $? = 129 ] && [ -e "$t/hup/last.safetensors" ]; ok $? 'SIGHUP: a checkpoint, and status 129'
 echo "1..$n"

@@ -368,13 +368,10 @@ tell_done(const struct train_cmd *c)
 int
 train_rank(struct train_cmd *c, const struct world *w, struct err *e)
 {
-	struct sigaction sa = { 0 };
 	struct train_run r = { .c = c };
 	int status;
 
-	sa.sa_handler = on_signal;
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
+	catch_end(on_signal);
 	if (c->resume && !w->rank) {
 		warn("resuming %s at step %ld", c->dir, c->from.step);
 		train_tell_ranks(c);
