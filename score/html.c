@@ -1,4 +1,4 @@
-/* report.c -- one HTML page that needs nothing else: text, tables, drawings in SVG.
+/* html.c -- one HTML page that needs nothing else: text, tables, drawings in SVG.
  *
  * Style and the few lines of script that sort a table by a click stand in the page; it works
  * without them.  Whatever comes from a file goes through report_text: markup is escaped, and what

@@ -1,4 +1,4 @@
-/* evalread.c -- detections from JSON, and which kind of file it is.
+/* dets.c -- detections from JSON, and which kind of file it is.
  *
  * JSON: an array of COCO results; an object with such an array under "annotations"; objects one
  * after the other (yolo-detect -f json); darknet's array of frames with "objects".  A record's

@@ -1,4 +1,4 @@
-/* box.c -- suppression's methods by name, its candidates, and the way from network to picture.
+/* nms.c -- suppression's methods by name, its candidates, and the way from network to picture.
  *
  * A candidate is a box and a class whose score passes.  All candidates are sorted once, by score
  * and then by index; suppress.c walks them in that order. */

@@ -1,4 +1,4 @@
-/* netforward.c -- the forward walk through the layers.
+/* netwalk.c -- the forward walk through the layers.
  *
  * With several ranks the batch statistics of each layer are merged over all of them when syncbn is
  * set: count, mean and squared deviations, by Chan's update. */

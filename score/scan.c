@@ -1,4 +1,4 @@
-/* evalscan.c -- bytes to values: a window over a file, JSON.
+/* scan.c -- bytes to values: a window over a file, JSON.
  *
  * The window holds at least the record being read, so a file of any size passes through a few
  * megabytes.  NULs stand behind the window; no valid text holds one, so every loop below ends at

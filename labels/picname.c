@@ -1,4 +1,4 @@
-/* evalname.c -- which picture a detection means.
+/* picname.c -- which picture a detection means.
  *
  * Names are looked up exactly; then by path: of the pictures with the same last component the one
  * that shares most components from the end, if it is alone; then by stem, the last component

@@ -1,4 +1,4 @@
-/* evalset.c -- detections as they come, put together by picture, scored.
+/* match.c -- detections as they come, put together by picture, scored.
  *
  * Files sorted by picture (most are) are scored block by block while they are read, and only what
  * struct eval keeps of a detection stays; with threads, one reads while the others score the block

@@ -1,4 +1,4 @@
-/* evalboot.c -- is A better than the base, or lucky?  Paired bootstrap over pictures.
+/* versus.c -- is A better than the base, or lucky?  Paired bootstrap over pictures.
  *
  * A resampling draws as many pictures as there are, with repeats; both sides are scored on the
  * same draw, so what is hard for both cancels.  A picture drawn k times weighs k.  Draw j of

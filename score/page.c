@@ -1,4 +1,4 @@
-/* evalreport.c -- yolo-eval -r: the numbers, where the detector fails, and the comparison, in a
+/* page.c -- yolo-eval -r: the numbers, where the detector fails, and the comparison, in a
  * page.
  *
  * Tables are cut at some hundred rows so that the page stays small; each says what it leaves out.
