@@ -44,7 +44,7 @@ PROG = $(basename $(wildcard yolo-*.c))
 TOOL = $(basename $(wildcard tools/yolo-*.c))
 DEV  = $(basename $(notdir $(wildcard *.cu $(PART:=/*.cu))))
 # What touches activations is compiled once more, for bfloat16 (dev.h).
-DEV16 = batchnorm conv convdirect convgemm heads layers store
+DEV16 = batchnorm conv convdirect convgemm layers store
 MOD  = $(filter-out $(PROG) cuda sync_nccl $(MPIMOD),\
 	$(basename $(notdir $(wildcard *.c $(PART:=/*.c)))))
 GPUMOD = cuda $(if $(NCCL),sync_nccl)

@@ -8,6 +8,7 @@
  * curve is then of weights. */
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -295,4 +296,606 @@ eval_tables_free(struct eval_tables *tab)
 	free(tab->few);
 	free(tab->end);
 	free(tab->ntruth);
+}
+
+/* From a precision-recall curve to average precision, six ways.
+ *
+ * A curve is known by its true positives alone: between two of them recall stands still and
+ * precision only falls, so the envelope (the largest precision from here on) is decided at true
+ * positives.  tp[k], fp[k] are counts up to and with the k-th. */
+
+/* Largest precision at or after each true positive; e(k) = max over j >= k of precision(j). */
+static double *
+envelope(const struct eval_curve *c, double eps)
+{
+	double *p = (double *)xmalloc((c->n + 1) * sizeof *p), m = 0;
+
+	p[c->n] = 0;
+	for (uint32_t k = c->n; k-- > 0;) {
+		double v = c->tp[k] / ((double)c->fp[k] + (double)c->tp[k] + eps);
+
+		p[k] = m = v > m ? v : m;
+	}
+	return p;
+}
+
+/* The mean of the envelope at recalls i * 0.01: one ulp off i / 100 at ten places, as numpy's
+ * linspace makes them. */
+double
+eval_ap_coco(const struct eval_curve *c)
+{
+	double *p, sum = 0;
+	uint32_t k = 0;
+
+	if (c->npos <= 0)
+		return -1;
+	p = envelope(c, DBL_EPSILON);
+	for (int i = 0; i <= 100; i++) {
+		while (k < c->n && c->tp[k] / c->npos < i * 0.01)
+			k++;
+		sum += p[k];
+	}
+	free(p);
+	return sum / 101;
+}
+
+/* Recalls i / (points - 1), VOC2007's eleven too; ulp: as its Python copies have them, i * 0.1,
+ * whose 0.3, 0.6 and 0.7 are one ulp high, so that 3 found of 10 do not reach the fourth. */
+double
+eval_ap_points(const struct eval_curve *c, int points, int ulp)
+{
+	double *p, sum = 0;
+	uint32_t k = 0;
+
+	if (c->npos <= 0)
+		return -1;
+	p = envelope(c, 0);
+	for (int i = 0; i < points; i++) {
+		double r = ulp ? i * 0.1 : (double)i / (points - 1);
+
+		while (k < c->n && c->tp[k] / c->npos < r)
+			k++;
+		sum += p[k];
+	}
+	free(p);
+	return sum / points;
+}
+
+double
+eval_ap_area(const struct eval_curve *c)
+{
+	double *p, sum = 0, r = 0;
+
+	if (c->npos <= 0)
+		return -1;
+	p = envelope(c, 0);
+	for (uint32_t k = 0; k < c->n; k++) {
+		double to = c->tp[k] / c->npos;
+
+		sum += (to - r) * p[k];
+		r = to;
+	}
+	free(p);
+	return sum;
+}
+
+/* The polygon through (recall, envelope) with a first and a last point of its own, linear between,
+ * by the trapezium rule over 101 recalls.  Of the detections with equal recall the first ends the
+ * line that comes to it and the last begins the line that leaves (numpy's interp): so two points
+ * for a true positive, its own and what false positives after it left of the envelope. */
+struct polygon {
+	double *x, *y;
+	size_t n;
+};
+
+static struct polygon
+polygon_of(const struct eval_curve *c, int of2019)
+{
+	struct polygon g;
+	double *p = envelope(c, 0), end, eps = 1e-16, last = 0;
+
+	g.x = (double *)xmalloc(4 * ((size_t)c->n + 2) * sizeof *g.x);
+	g.y = g.x + 2 * ((size_t)c->n + 2);
+	g.n = 0;
+	if (c->n)
+		last = c->tp_all / ((double)c->tp_all + c->fp_all);
+	g.x[0] = 0;
+	/* false positives before the first true positive have recall 0 too */
+	g.y[0] = c->n && !c->fp[0] && !of2019 ? 1 : p[0];
+	g.n = 1;
+	for (uint32_t k = 0; k < c->n; k++) {
+		double before_next =
+		    k + 1 < c->n ? c->tp[k] / ((double)c->fp[k + 1] + c->tp[k]) : last;
+
+		g.x[g.n] = g.x[g.n + 1] = c->tp[k] / (c->npos + eps);
+		g.y[g.n] = p[k];
+		g.y[g.n + 1] = fmax(before_next, p[k + 1]);
+		g.n += 2;
+	}
+	end = of2019 ? fmin((c->n ? g.x[g.n - 1] : 0) + 1e-3, 1.0) : 1;
+	g.x[g.n] = end;
+	g.y[g.n++] = 0;
+	free(p);
+	return g;
+}
+
+double
+eval_ap_ultra(const struct eval_curve *c, int of2019)
+{
+	struct polygon g;
+	double sum = 0, before = 0;
+	size_t j = 0;
+
+	if (c->npos <= 0)
+		return -1;
+	if (!c->tp_all && !c->fp_all)
+		return 0;
+	g = polygon_of(c, of2019);
+	for (int i = 0; i <= 100; i++) {
+		double x = i == 100 ? 1 : i * 0.01, y;
+
+		while (j + 1 < g.n && g.x[j + 1] <= x)
+			j++;
+		y = j + 1 == g.n ? g.y[j] : (g.y[j + 1] - g.y[j]) / (g.x[j + 1] - g.x[j]) *
+		    (x - g.x[j]) + g.y[j];
+		if (i)
+			sum += (x - (i - 1) * 0.01) * (y + before) / 2;
+		before = y;
+	}
+	free(g.x);
+	return sum;
+}
+
+/* The numbers of the whole set and of a class, named as they are printed.
+ *
+ * Means leave out what is undefined (classes without truth), except darknet's, which divides by
+ * all classes.  COCO's are means over thresholds and classes at once, as pycocotools forms them. */
+
+const char *const eval_rule_name[EV_RULES] = { "coco", "voc07", "voc10", "darknet", "ultralytics",
+	"ultralytics-2019" };
+
+/* Mean over classes [c0, c1) and thresholds [t0, t1) of the cells that are defined, or of all with
+ * 0 for those that are not; -1 if none.  Cell (c, t) is tab[c * stride + t]. */
+static double
+mean(const double *tab, size_t stride, int c0, int c1, int t0, int t1, int all)
+{
+	double sum = 0;
+	long n = 0;
+
+	for (int c = c0; c < c1; c++)
+		for (int t = t0; t < t1; t++)
+			if (all || tab[(size_t)c * stride + (size_t)t] > -1) {
+				sum += fmax(tab[(size_t)c * stride + (size_t)t], 0);
+				n++;
+			}
+	return n ? sum / (double)n : -1;
+}
+
+static void
+add(struct eval_row *rows, int *n, int rule, const char *metric, double v)
+{
+	struct eval_row *r = rows + (*n)++;
+
+	r->rule = eval_rule_name[rule];
+	snprintf(r->metric, sizeof r->metric, "%s", metric);
+	r->value = v;
+}
+
+static int
+iou_index(const struct eval *e, int rule, double iou)
+{
+	for (int t = 0; t < e->niou[rule]; t++)
+		if (fabs(e->iou[rule][t] - iou) < 1e-9)
+			return t;
+	return -1;
+}
+
+static const char *
+area_name(const struct eval *e, int a)
+{
+	static const char *const sml[] = { "s", "m", "l" }, *const num[] = { "", "1", "2", "3", "4",
+		"5", "6", "7" };
+
+	return e->opt.narea == 4 ? sml[a - 1] : num[a];
+}
+
+static int
+coco_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *rows)
+{
+	const struct eval *e = tab->e;
+	size_t stride = (size_t)e->words * EVAL_IOUS;
+	int n = 0, nt = e->niou[EV_COCO], last = e->opt.maxdet[e->opt.nmaxdet - 1];
+	char name[20];
+
+	add(rows, &n, EV_COCO, "AP", e->opt.pycocotools && last != 100 ? -1 :
+	    mean(tab->ap, stride, c0, c1, 0, nt, 0));
+	for (int k = 0; k < 2; k++) {
+		int t = iou_index(e, EV_COCO, k ? 0.75 : 0.5);
+
+		add(rows, &n, EV_COCO, k ? "AP75" : "AP50", t < 0 ? -1 :
+		    mean(tab->ap, stride, c0, c1, t, t + 1, 0));
+	}
+	for (int a = 1; a < e->opt.narea; a++) {
+		snprintf(name, sizeof name, "AP%s", area_name(e, a));
+		add(rows, &n, EV_COCO, name,
+		    mean(tab->ap + a * EVAL_IOUS, stride, c0, c1, 0, nt, 0));
+	}
+	for (int m = 0; m < e->opt.nmaxdet; m++) {
+		snprintf(name, sizeof name, "AR%d", e->opt.maxdet[m]);
+		add(rows, &n, EV_COCO, name,
+		    mean(tab->few + m * EVAL_IOUS, EVAL_MAXDETS * EVAL_IOUS, c0, c1, 0, nt, 0));
+	}
+	for (int a = 1; a < e->opt.narea; a++) {
+		snprintf(name, sizeof name, "AR%s", area_name(e, a));
+		add(rows, &n, EV_COCO, name,
+		    mean(tab->recall + a * EVAL_IOUS, stride, c0, c1, 0, nt, 0));
+	}
+	return n;
+}
+
+/* What darknet prints for one confidence, all detections over it pooled.  Its average IoU divides
+ * by false positives too.  Of several detections of a truth the best-scored is right; darknet
+ * itself takes the first of a list that its sort leaves in any order. */
+static void
+darknet_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *rows, int *n)
+{
+	const struct eval *e = tab->e;
+	int word = e->off[EV_DARKNET];
+	double tp = 0, fp = 0, npos = 0, iou = 0, p, r;
+
+	for (int c = c0; c < c1; c++) {
+		npos += tab->npos[c * e->words + word];
+		for (size_t k = e->cstart[c]; k < e->cstart[c + 1] &&
+		     e->score[e->order[k]] > e->opt.thresh; k++) {
+			size_t i = e->order[k];
+			uint32_t code = eval_word(e, i, word);
+			double t = tab->weight ? tab->weight[e->pic[i]] : 1;
+
+			tp += code & 1 ? t : 0;
+			fp += code & 0x10001 ? 0 : t;
+			iou += code & 1 ? t * e->over[i] : 0;
+		}
+	}
+	p = tp + fp > 0 ? tp / (tp + fp) : 0;
+	r = npos > 0 ? tp / npos : -1;
+	add(rows, n, EV_DARKNET, "P", p);
+	add(rows, n, EV_DARKNET, "R", r);
+	add(rows, n, EV_DARKNET, "F1", npos <= 0 ? -1 : p + r > 0 ? 2 * p * r / (p + r) : 0);
+	add(rows, n, EV_DARKNET, "TP", tp);
+	add(rows, n, EV_DARKNET, "FP", fp);
+	add(rows, n, EV_DARKNET, "FN", npos - tp);
+	add(rows, n, EV_DARKNET, "IoU", tp + fp > 0 ? iou / (tp + fp) : 0);
+}
+
+static void
+old_rows(const struct eval_tables *tab, int c0, int c1, struct eval_row *rows, int *n)
+{
+	const struct eval *e = tab->e;
+	double p = 0, r = 0, f1 = 0, k = 0;
+
+	for (int c = c0; c < c1; c++)
+		if (tab->npos[(size_t)c * (size_t)e->words + (size_t)e->off[EV_ULTRA2019]] > 0) {
+			double pc = tab->end[2 * c], rc = tab->end[2 * c + 1];
+
+			p += pc;
+			r += rc;
+			f1 += 2 * pc * rc / (pc + rc + 1e-16);
+			k++;
+		}
+	add(rows, n, EV_ULTRA2019, "P", k ? p / k : -1);
+	add(rows, n, EV_ULTRA2019, "R", k ? r / k : -1);
+	add(rows, n, EV_ULTRA2019, "F1", k ? f1 / k : -1);
+}
+
+static void
+add_point(struct eval_row *rows, int *n, int rule, struct eval_point b)
+{
+	add(rows, n, rule, "P", b.p);
+	add(rows, n, rule, "R", b.r);
+	add(rows, n, rule, "F1", b.f1);
+	add(rows, n, rule, "thr", b.thr);
+}
+
+static int
+other_rows(const struct eval_tables *tab, int r, int c0, int c1, int total, struct eval_row *rows)
+{
+	const struct eval *e = tab->e;
+	size_t stride = (size_t)e->words * EVAL_IOUS;
+	const double *ap = tab->ap + e->off[r] * EVAL_IOUS;
+	char name[20];
+	int n = 0;
+
+	for (int t = 0; t < e->niou[r]; t++) {
+		snprintf(name, sizeof name, "AP%.6g", e->iou[r][t] * 100);
+		add(rows, &n, r, name,
+		    mean(ap, stride, c0, c1, t, t + 1, r == EV_DARKNET && total));
+	}
+	add(rows, &n, r, "mAP", mean(ap, stride, c0, c1, 0, e->niou[r], r == EV_DARKNET && total));
+	if (r == EV_DARKNET)
+		darknet_rows(tab, c0, c1, rows, &n);
+	else if (r == EV_ULTRA && total)
+		add_point(rows, &n, r, eval_ultra_point(tab));
+	else if (r == EV_ULTRA2019)
+		old_rows(tab, c0, c1, rows, &n);
+	return n;
+}
+
+int
+eval_total(struct eval *e, const uint32_t *weight, struct eval_row *rows)
+{
+	struct eval_tables tab;
+	double npos = 0;
+	int n = 0;
+
+	eval_tables(&tab, e, weight);
+	if (e->opt.rules >> EV_COCO & 1) {
+		n = coco_rows(&tab, 0, e->nclass, rows);
+		for (int c = 0; c < e->nclass; c++)
+			npos += tab.npos[c * e->words + e->off[EV_COCO]];
+		add_point(rows, &n, EV_COCO, eval_best(e, -1, weight, npos));
+	}
+	for (int r = 1; r < EV_RULES; r++)
+		if (e->opt.rules >> r & 1)
+			n += other_rows(&tab, r, 0, e->nclass, 1, rows + n);
+	eval_tables_free(&tab);
+	return n;
+}
+
+int
+eval_class(struct eval *e, const struct eval_tables *tab, int c, struct eval_row *rows)
+{
+	int n = 0;
+
+	for (int r = 0; r < EV_RULES; r++) {
+		double npos = tab->npos[c * e->words + e->off[r]];
+
+		if (!(e->opt.rules >> r & 1))
+			continue;
+		if (r == EV_COCO) {
+			n = coco_rows(tab, c, c + 1, rows);
+			add_point(rows, &n, EV_COCO, eval_best(e, c, tab->weight, npos));
+		} else
+			n += other_rows(tab, r, c, c + 1, 0, rows + n);
+		add(rows, &n, r, "truths", npos);
+		add(rows, &n, r, "detections", (double)(e->cstart[c + 1] - e->cstart[c]));
+	}
+	return n;
+}
+
+double
+eval_get(const struct eval_row *rows, int n, const char *rule, const char *metric)
+{
+	for (int i = 0; i < n; i++)
+		if (!strcmp(rows[i].rule, rule) && !strcmp(rows[i].metric, metric))
+			return rows[i].value;
+	return -1;
+}
+
+/* Detections in order of score, and the score that makes F1 best.
+ *
+ * Order: by class, then descending score; equal scores in the order of the pictures' keys, then of
+ * rank.  A stable radix sort over the bits of the score (turned so that larger comes first) on
+ * entries laid out in picture order gives just that. */
+
+struct item64 { uint64_t key; uint32_t i; };
+
+static uint64_t
+falling(double score)
+{
+	uint64_t b;
+
+	memcpy(&b, &score, sizeof b);
+	return b >> 63 ? b : ~b & INT64_MAX;	/* negative ones rise with their bits */
+}
+
+/* Stable, ascending by bits [from, 64) of the key.  The result is in a or in tmp, as long. */
+static struct item64 *
+by_digits(struct item64 *a, struct item64 *tmp, size_t n, int from, int bits)
+{
+	size_t m = (size_t)1 << bits, *count = (size_t *)xmalloc(m * sizeof *count);
+
+	for (; from < 64; from += bits) {
+		struct item64 *was = a;
+		size_t sum = 0;
+
+		memset(count, 0, m * sizeof *count);
+		for (size_t k = 0; k < n; k++)
+			count[a[k].key >> from & (m - 1)]++;
+		if (count[a[0].key >> from & (m - 1)] == n)
+			continue;
+		for (size_t v = 0; v < m; v++) {
+			size_t c = count[v];
+
+			count[v] = sum;
+			sum += c;
+		}
+		for (size_t k = 0; k < n; k++)
+			tmp[count[a[k].key >> from & (m - 1)]++] = a[k];
+		a = tmp;
+		tmp = was;
+	}
+	free(count);
+	return a;
+}
+
+/* Stable, ascending by key; the result is in a or in tmp.  Scores that differ at all mostly differ
+ * in the upper 44 bits. */
+static struct item64 *
+radix(struct item64 *a, struct item64 *tmp, size_t n)
+{
+	int bits = n < 2000 ? 8 : 11;
+	struct item64 *to;
+
+	if (n < 48) {
+		for (size_t k = 1; k < n; k++) {
+			struct item64 x = a[k];
+			size_t at = k;
+
+			for (; at > 0 && a[at - 1].key > x.key; at--)
+				a[at] = a[at - 1];
+			a[at] = x;
+		}
+		return a;
+	}
+	to = by_digits(a, tmp, n, 20, bits);
+	for (size_t k = 1; k < n; k++)
+		if (to[k - 1].key > to[k].key)
+			return by_digits(to, to == a ? tmp : a, n, 0, bits);
+	return to;
+}
+
+static void
+sort_entries(const struct eval *e, uint32_t *order, size_t n)
+{
+	struct item64 *a = (struct item64 *)xmalloc(2 * n * sizeof *a), *to;
+
+	for (size_t k = 0; k < n; k++) {
+		a[k].key = falling(e->score[order[k]]);
+		a[k].i = order[k];
+	}
+	to = radix(a, a + n, n);
+	for (size_t k = 0; k < n; k++)
+		order[k] = to[k].i;
+	free(a);
+}
+
+/* Pictures by key, stable; *from: what to free. */
+static const struct item64 *
+pictures(const struct eval *e, struct item64 **from)
+{
+	struct item64 *p = *from = (struct item64 *)xmalloc(2 * e->nimage * sizeof *p);
+	int sorted = 1;
+
+	for (size_t i = 0; i < e->nimage; i++) {
+		p[i].key = (uint64_t)e->key[i] ^ (uint64_t)1 << 63;
+		p[i].i = (uint32_t)i;
+		sorted &= !i || p[i - 1].key <= p[i].key;
+	}
+	return sorted ? p : radix(p, p + e->nimage, e->nimage);
+}
+
+void
+eval_finish(struct eval *e)
+{
+	const struct item64 *p;
+	struct item64 *mem;
+	size_t *at, nc = (size_t)e->nclass;
+
+	if (e->finished)
+		return;
+	free(e->all);
+	e->all = NULL;
+	free(e->pic);
+	e->pic = NULL;
+	e->order = (uint32_t *)xrealloc(e->order, e->n * sizeof *e->order);
+	free(e->cstart);
+	e->cstart = (size_t *)xcalloc(nc + 2, sizeof *e->cstart);
+	for (size_t i = 0; i < e->n; i++)
+		e->cstart[e->cls[i] + 1]++;
+	for (size_t c = 0; c < nc; c++)
+		e->cstart[c + 1] += e->cstart[c];
+	at = (size_t *)xmalloc((nc + 1) * sizeof *at);
+	memcpy(at, e->cstart, (nc + 1) * sizeof *at);
+	p = pictures(e, &mem);
+	for (size_t k = 0; k < e->nimage; k++) {
+		size_t i = p[k].i;
+
+		for (size_t j = i ? e->dend[i - 1] : 0; j < e->dend[i]; j++)
+			e->order[at[e->cls[j]]++] = (uint32_t)j;
+	}
+#pragma omp parallel for num_threads(e->opt.threads) schedule(dynamic, 1)
+	for (int c = 0; c < e->nclass; c++)
+		sort_entries(e, e->order + e->cstart[c], e->cstart[c + 1] - e->cstart[c]);
+	free(mem);
+	free(at);
+	e->finished = 1;
+}
+
+/* All classes together. */
+void
+eval_sort_all(struct eval *e)
+{
+	if (e->all)
+		return;
+	e->all = (uint32_t *)xmalloc((e->n + 1) * sizeof *e->all);
+	memcpy(e->all, e->order, e->n * sizeof *e->all);
+	sort_entries(e, e->all, e->n);
+}
+
+/* The picture of each detection, which only weights ask for. */
+void
+eval_pictures(struct eval *e)
+{
+	if (e->pic)
+		return;
+	e->pic = (uint32_t *)xmalloc((e->n + 1) * sizeof *e->pic);
+	for (size_t i = 0, j = 0; i < e->nimage; i++)
+		for (; j < e->dend[i]; j++)
+			e->pic[j] = (uint32_t)i;
+}
+
+static int
+half_index(const struct eval *e)
+{
+	for (int t = 0; t < e->niou[EV_COCO]; t++)
+		if (fabs(e->iou[EV_COCO][t] - 0.5) < 1e-9)
+			return t;
+	return 0;
+}
+
+/* Scan entries by falling score; every score is a threshold, with all its ties on board. */
+static struct eval_point
+scan(const struct eval *e, const uint32_t *order, size_t n, const uint32_t *weight, double npos)
+{
+	struct eval_point b = { 0, 0, 0, -1 };
+	uint64_t tp = 0, fp = 0;
+	int t = half_index(e);
+
+	if (npos == 0)
+		return (struct eval_point){ -1, -1, -1, -1 };
+	for (size_t k = 0; k < n; k++) {
+		size_t i = order[k];
+		uint32_t code = eval_word(e, i, e->off[EV_COCO]) >> t;
+		uint32_t times = weight ? weight[e->pic[i]] : 1;
+		double f1;
+
+		if (eval_word(e, i, e->words) && !(code & 0x10000)) {
+			tp += code & 1 ? times : 0;
+			fp += code & 1 ? 0 : times;
+		}
+		if (k + 1 < n && e->score[order[k + 1]] == e->score[i])
+			continue;
+		f1 = 2 * (double)tp / ((double)(tp + fp) + npos);
+		if (tp && f1 > b.f1) {
+			b.f1 = f1;
+			b.p = (double)tp / (double)(tp + fp);
+			b.r = (double)tp / npos;
+			b.thr = e->score[i];
+		}
+	}
+	return b;
+}
+
+struct eval_point
+eval_best(struct eval *e, int cls, const uint32_t *weight, double npos)
+{
+	eval_finish(e);
+	if (weight)
+		eval_pictures(e);
+	if (cls >= 0)
+		return scan(e, e->order + e->cstart[cls], e->cstart[cls + 1] - e->cstart[cls],
+		    weight, npos);
+	eval_sort_all(e);
+	return scan(e, e->all, e->n, weight, npos);
+}
+
+/* The same of the whole set, its truths counted here. */
+struct eval_point
+eval_best_all(struct eval *e)
+{
+	double npos = 0;
+
+	for (size_t i = 0; i < e->nt; i++)
+		npos += !(e->tmask[i] & 1);
+	return eval_best(e, -1, NULL, npos);
 }

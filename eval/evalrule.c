@@ -34,6 +34,25 @@ box_of(const struct eval_det *d)
 	return &d->x;
 }
 
+/* What a truth with these flags is under a rule.  EV_TRUTH: it counts.  EV_IGNORE: detections on
+ * it count neither way.  EV_REMOVE: as if it were not there.  Originals: COCO ignores crowds and
+ * knows no difficult boxes; VOC ignores difficult ones; darknet's and ultralytics' label files are
+ * made without crowds and without difficult boxes. */
+enum eval_soft
+eval_soft(const struct eval_opts *o, enum eval_rule r, int flags)
+{
+	int voc = r == EV_VOC07 || r == EV_VOC10;
+	enum eval_soft crowd = o->crowd, hard = o->difficult, a = EV_TRUTH, b = EV_TRUTH;
+
+	if (flags & BOX_CROWD)
+		a = crowd ? crowd : r == EV_COCO || voc ? EV_IGNORE : EV_REMOVE;
+	if (flags & BOX_DIFFICULT)
+		b = hard ? hard : r == EV_COCO ? EV_TRUTH : voc ? EV_IGNORE : EV_REMOVE;
+	if (a == EV_REMOVE || b == EV_REMOVE)
+		return EV_REMOVE;
+	return a == EV_IGNORE || b == EV_IGNORE ? EV_IGNORE : EV_TRUTH;
+}
+
 /* ---- COCO ---- */
 
 struct hits { uint32_t any, ignored, zero; };	/* bit t: a match, an ignored truth, one of id 0 */

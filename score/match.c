@@ -349,3 +349,388 @@ eval_set_read(struct eval_set *s, char *const *path, int n,
 	}
 	return r;
 }
+
+/* Which class of the truth a detection's class is.
+ *
+ * Classes of the detections (sides) are told apart by all that the file says: number and name.
+ * Names count where both have them, ids where the truth has its own, else numbers.  When a name is
+ * unknown, positions decide if both sides count the same classes; that is known only at the end. */
+
+void
+eval_classes_open(struct eval_set *s)
+{
+	const struct eval_truth *t = s->truth;
+
+	for (int i = 0; i < t->nclass; i++) {	/* of equal names the first */
+		const char *name = t->class_name[i];
+
+		if (name && eval_hash_get(&s->class_at, name, strlen(name)) < 0)
+			eval_hash_put(&s->class_at, name, strlen(name), i);
+	}
+}
+
+/* Forget the classes of the detections. */
+void
+eval_classes_clear(struct eval_set *s)
+{
+	for (int i = 0; i < s->nside; i++)
+		free(s->side[i].name);
+	free(s->side);
+	free(s->side_at);
+	s->side = NULL;
+	s->side_at = NULL;
+	s->side_cap = s->at_cap = 0;
+	s->nside = 0;
+	s->last_side = -1;
+}
+
+static int
+class_of(const struct eval_set *s, const struct eval_side *d)
+{
+	const struct eval_truth *t = s->truth;
+	int64_t n = d->cls;
+
+	if (d->name)
+		return eval_hash_get(&s->class_at, d->name, strlen(d->name));
+	if (d->kind == EVAL_BY_ID && t->ids)
+		return eval_truth_class(t, n);
+	if (d->kind == EVAL_BY_ID) /* yolo-detect -f coco writes class + 1 where it knows no ids */
+		n--;
+	return n >= 0 && n < t->nclass ? (int)n : -1;
+}
+
+static int
+same_class(const struct eval_side *d, const struct eval_in *in)
+{
+	if (d->kind != in->kind || (in->kind != EVAL_BY_NAME && d->cls != in->cls))
+		return 0;
+	if (in->kind == EVAL_BY_ID)
+		return 1;
+	return in->name && d->given ? !strncmp(d->name, in->name, in->name_len) &&
+	    !d->name[in->name_len] : !in->name && !d->given;
+}
+
+static size_t
+side_hash(const struct eval_in *in)
+{
+	uint64_t h = in->kind == EVAL_BY_NAME ? 0 : (uint64_t)in->cls, v;
+	size_t n = in->kind != EVAL_BY_ID && in->name ? in->name_len : 0, i;
+
+	h *= 0x9e3779b97f4a7c15u;
+	for (i = 0; i + 8 <= n; i += 8) {
+		memcpy(&v, in->name + i, 8);
+		h = (h ^ h >> 29 ^ v) * 0x9e3779b97f4a7c15u;
+	}
+	for (v = n; i < n; i++)
+		v = v << 8 | (unsigned char)in->name[i];
+	h = (h ^ h >> 29 ^ v) * 0x9e3779b97f4a7c15u;
+	return (size_t)(h >> 32);
+}
+
+static size_t
+side_place(const struct eval_set *s, const struct eval_in *in, size_t hash)
+{
+	size_t i = hash & (s->at_cap - 1);
+
+	while (s->side_at[i] && !same_class(s->side + s->side_at[i] - 1, in))
+		i = (i + 1) & (s->at_cap - 1);
+	return i;
+}
+
+static void
+more_places(struct eval_set *s)
+{
+	s->at_cap = s->at_cap ? 2 * s->at_cap : 256;
+	free(s->side_at);
+	s->side_at = (int *)xcalloc(s->at_cap, sizeof *s->side_at);
+	for (int k = 0; k < s->nside; k++) {
+		size_t i = s->side[k].hash & (s->at_cap - 1);
+
+		while (s->side_at[i])
+			i = (i + 1) & (s->at_cap - 1);
+		s->side_at[i] = k + 1;
+	}
+}
+
+/* The side of a detection, a new one where it is the first of its class. */
+int
+eval_side_of(struct eval_set *s, const struct eval_in *in)
+{
+	struct eval_side *d;
+	size_t n = in->name_len, hash, at;
+
+	if (s->last_side >= 0 && same_class(s->side + s->last_side, in))
+		return s->last_side;
+	if (2 * (size_t)s->nside >= s->at_cap)
+		more_places(s);
+	hash = side_hash(in);
+	at = side_place(s, in, hash);
+	if (s->side_at[at])
+		return s->last_side = s->side_at[at] - 1;
+	s->side = (struct eval_side *)xgrow(s->side, &s->side_cap, (size_t)s->nside + 1,
+	    sizeof *s->side);
+	d = s->side + s->nside;
+	memset(d, 0, sizeof *d);
+	d->kind = in->kind;
+	d->cls = in->cls;
+	d->hash = hash;
+	if (in->name && in->kind != EVAL_BY_ID) {
+		d->name = (char *)memcpy(xcalloc(n + 1, 1), in->name, n);
+		d->given = 1;
+	} else if (in->kind == EVAL_BY_INDEX && in->cls >= 0 && in->cls < s->nnames)
+		d->name = xstrdup(s->names[in->cls]);
+	d->to = class_of(s, d);
+	s->side_at[at] = ++s->nside;
+	return s->last_side = s->nside - 1;
+}
+
+/* Numbers without names that mean no class. */
+static int
+numbers_fit(const struct eval_set *s, struct err *e)
+{
+	const struct eval_truth *t = s->truth;
+
+	for (int i = 0; i < s->nside; i++) {
+		const struct eval_side *d = s->side + i;
+
+		if (d->name || d->to >= 0)
+			continue;
+		if (d->kind == EVAL_BY_INDEX)
+			return err_set(e,
+			    "class %lld of the detections: the truth has %d classes, 0..%d; "
+			    "or give -O unknown=skip",
+			    (long long)d->cls, t->nclass, t->nclass - 1);
+		if (d->kind == EVAL_BY_ID && !t->ids)
+			return err_set(e,
+			    "category_id %lld of the detections: the truth has no ids, so "
+			    "they would be 1..%d: want a truth with ids, or -O unknown=skip",
+			    (long long)d->cls, t->nclass);
+	}
+	return 0;
+}
+
+/* All names known: fine.  Else by position, when both sides count the same classes. */
+int
+eval_settle_classes(struct eval_set *s, struct err *e)
+{
+	const struct eval_truth *t = s->truth;
+	const char *odd = NULL;
+	int64_t most = -1, count;
+	int named = 0, numbered = 1;
+
+	if (s->skip_unknown < 0)
+		return 0;
+	if (numbers_fit(s, e))
+		return -1;
+	for (int i = 0; i < s->nside; i++) {
+		const struct eval_side *d = s->side + i;
+
+		numbered &= d->kind == EVAL_BY_INDEX;
+		most = d->kind == EVAL_BY_INDEX && d->cls > most ? d->cls : most;
+		if (d->name && d->to < 0 && !odd)
+			odd = d->name;
+	}
+	if (!odd)
+		return 0;
+	if (!t->nclass)
+		return err_set(e, "class '%.200s' of the detections: the truth has no classes; "
+		    "were its labels found?", odd);
+	for (int i = 0; i < t->nclass; i++)
+		named |= t->class_name[i] != NULL;
+	count = numbered ? most < s->nnames ? s->nnames : most + 1 : s->nside;
+	if (!numbered && !named)
+		return err_set(
+		    e, "class '%.200s' of the detections: the truth has no class names", odd);
+	if (!numbered || (named && count != t->nclass) || most >= t->nclass)
+		return err_set(e,
+		    "class '%.200s' of the detections is not in the truth, and %lld classes "
+		    "there are not %d here: want the same names, or -O unknown=skip",
+		    odd, (long long)count, t->nclass);
+	s->by_position = 1;
+	for (int i = 0; i < s->nside; i++)
+		s->side[i].to = s->side[i].cls >= 0 ? (int)s->side[i].cls : -1;
+	return 0;
+}
+
+/* One side: its files read and scored, and what was noticed about them told.
+ *
+ * yolo-eval has one side, or two with -D; yolo-bench eval has one, silent. */
+
+static struct eval *
+renew(void *arg, struct eval *old)
+{
+	struct eval_run *r = (struct eval_run *)arg;
+
+	eval_close(old);
+	if (r->errors)
+		eval_errors_reset(r->errors);
+	return r->ev = eval_open(r->opt, r->truth->nclass);
+}
+
+/* "a, b, c": names put together, as many as there is room for. */
+static void
+list_add(char *list, size_t cap, const char *name)
+{
+	size_t n = strlen(list);
+
+	if (n + 1 < cap)
+		snprintf(list + n, cap - n, "%s%.60s", n ? ", " : "", name);
+}
+
+static int
+tell_pictures(struct eval_run *r, struct err *e)
+{
+	struct eval_set *s = &r->set;
+	const char *first[5] = { NULL };
+	char list[400] = "", several[80] = "";
+
+	if (!s->bad_images)
+		return 0;
+	for (size_t i = 0; i < s->unknown.cap; i++)
+		if (s->unknown.key[i] && s->unknown.value[i] < 5)
+			first[s->unknown.value[i]] = s->unknown.key[i];
+	for (int k = 0; k < 5 && first[k]; k++)
+		list_add(list, sizeof list, first[k]);
+	if (s->several)
+		snprintf(several, sizeof several, " (%zu have names of more than one picture)",
+		    s->several);
+	err_set(e, "%zu detections of %zu pictures that are not in the truth%s: %s%s",
+	    s->bad_images, s->unknown.n, several, list, s->unknown.n > 5 ? ", ..." : "");
+	if (r->unknown <= 0)
+		return -1;
+	if (r->tell)
+		warn("%s; left out", e->msg);
+	return 0;
+}
+
+static int
+tell_classes(struct eval_run *r, struct err *e)
+{
+	struct eval_set *s = &r->set;
+	char list[400] = "", num[32];
+	int n = 0;
+
+	if (!s->bad_classes)
+		return 0;
+	for (int i = 0; i < s->nside; i++)
+		if (s->side[i].n && n++ < 5) {
+			snprintf(num, sizeof num, "%lld", (long long)s->side[i].cls);
+			list_add(list, sizeof list, s->side[i].name ? s->side[i].name : num);
+		}
+	err_set(e, "%zu detections of %d classes that are not in the truth: %s%s", s->bad_classes,
+	    n, list, n > 5 ? ", ..." : "");
+	if (r->unknown < 0)
+		return -1;
+	if (r->tell)
+		warn("%s; left out", e->msg);
+	return 0;
+}
+
+static void
+tell_map(const struct eval_run *r)
+{
+	const struct eval_set *s = &r->set;
+
+	if (!s->by_position || quiet || !r->tell)
+		return;
+	warn("class names differ; classes are matched by position:");
+	for (int i = 0; i < s->nside; i++) {
+		char id[32];
+
+		warn("  %lld %s = %s", (long long)s->side[i].cls,
+		    s->side[i].name ? s->side[i].name : "-",
+		    s->side[i].to < 0 ? "-" : eval_class_name(r->truth, s->side[i].to, id));
+	}
+}
+
+/* Classes that only one side has. */
+static void
+tell_absent(const struct eval_run *r)
+{
+	struct eval *e = r->ev;
+	long *truths = (long *)xcalloc((size_t)e->nclass + 1, sizeof *truths), nt = 0, nd = 0,
+	     fp = 0;
+	char lt[400] = "", ld[400] = "", id[32];
+
+	eval_finish(e);
+	for (size_t i = 0; i < e->nt; i++)
+		truths[e->tcls[i]]++;
+	for (int c = 0; c < e->nclass; c++) {
+		size_t n = e->cstart[c + 1] - e->cstart[c];
+
+		if (truths[c] && !n && nt++ < 5)
+			list_add(lt, sizeof lt, eval_class_name(r->truth, c, id));
+		if (!truths[c] && n) {
+			fp += (long)n;
+			if (nd++ < 5)
+				list_add(ld, sizeof ld, eval_class_name(r->truth, c, id));
+		}
+	}
+	if (nt && !quiet)
+		warn("%ld classes of the truth were never detected: %s%s", nt, lt,
+		    nt > 5 ? ", ..." : "");
+	if (nd && !quiet)
+		warn("%ld classes have detections (%ld) and no truth, %s: %s%s", nd, fp,
+		    r->opt->absent ? "their AP counts 0" : "means leave them out", ld,
+		    nd > 5 ? ", ..." : "");
+	free(truths);
+}
+
+static int
+tell_twice(struct eval_run *r, struct err *e)
+{
+	const struct eval_set *s = &r->set;
+	const struct eval_pic *p = r->truth->pic + s->dup_first;
+	char name[80], id[32];
+
+	if (!s->dup_images)
+		return 0;
+	snprintf(name, sizeof name, "%.60s", p->name ? p->name : eval_pic_id(p, id));
+	err_set(e,
+	    "%zu pictures have the same detections twice, first %s (a distributed run that pads?)",
+	    s->dup_images, name);
+	if (s->dup == 2)
+		return -1;
+	if (r->tell)
+		warn("%s%s", e->msg,
+		    s->dup ? "; the first of each is used" : "; -O dup=first leaves one");
+	return 0;
+}
+
+int
+eval_run(struct eval_run *r, char *const *path, int n, struct err *e)
+{
+	struct eval_set *s = &r->set;
+
+	r->ev = eval_open(r->opt, r->truth->nclass);
+	eval_set_open(s, r->truth, r->ev);
+	s->min_score = r->min_score;
+	s->skip_unknown = r->unknown > 0 ? -1 : 0;
+	s->dup = r->dup;
+	s->names = r->names;
+	s->nnames = r->nnames;
+	if (r->errors) {
+		s->each = eval_errors_add;
+		s->arg = r->errors;
+	}
+	if (eval_set_read(s, path, n, renew, r, e) || tell_pictures(r, e) || tell_classes(r, e) ||
+	    tell_twice(r, e))
+		return -1;
+	tell_map(r);
+	if (r->tell)
+		tell_absent(r);
+	if (r->tell && !quiet)
+		warn("%d pictures, %zu truths, %zu detections%s", r->truth->n, r->truth->nbox,
+		    s->total, s->low ? " (some under -O score)" : "");
+	return 0;
+}
+
+void
+eval_run_close(struct eval_run *r)
+{
+	if (!r->ev)
+		return;
+	eval_set_close(&r->set);
+	eval_close(r->ev);
+	r->ev = NULL;
+}

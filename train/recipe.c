@@ -334,3 +334,376 @@ recipe_rates(const struct recipe *r, uint64_t seed, long step, struct warm *w)
 	else
 		w->lr = w->lr_bias = rate(r, seed, step);
 }
+
+/* What a recipe changes in a network: the heads' first biases, and the cfg's text.
+ *
+ * run.cfg and the checkpoint carry the text as it was really run, so that any program which knows
+ * darknet's keys decodes the weights rightly. */
+
+void
+recipe_prior(const struct cfg *c, const struct params *p, struct weights *w)
+{
+	int head[MAX_HEADS], n = cfg_heads(c, head, MAX_HEADS);
+
+	for (int i = 0; i < n; i++) {
+		const struct def_yolo *d = &c->l[head[i]].u.yolo;
+		const struct param *b = params_find(p, head[i] - 1, P_BIAS);
+		double stride = (double)c->l[0].in_w / c->l[head[i]].w,
+		    cells = 640 / stride * 640 / stride;
+
+		for (int a = 0; b && a < d->nmask; a++) {
+			float *bias = w->train + b->off + a * (d->classes + 5);
+
+			bias[4] += (float)log(8 / cells); /* about 8 objects in a picture of 640 */
+			for (int k = 0; k < d->classes; k++)
+				bias[5 + k] += (float)log(.6 / (d->classes - .99));
+		}
+	}
+}
+
+/* One line of a cfg: does it set this key? */
+static int
+sets(const char *line, size_t len, const char *key)
+{
+	size_t k = strlen(key), i = 0;
+
+	while (i < len && strchr(" \t", line[i]))
+		i++;
+	if (len - i < k || strncmp(line + i, key, k))
+		return 0;
+	for (i += k; i < len && strchr(" \t", line[i]); i++)
+		;
+	return i < len && line[i] == '=';
+}
+
+/* Which layer's section, counted as darknet counts, does line `no` belong to?  -1: [net]. */
+static int
+layer_at(const struct cfg *c, int no)
+{
+	int i = -1;
+
+	while (i + 1 < c->nl && c->l[i + 1].line <= no)
+		i++;
+	return i;
+}
+
+/* Is the head, with the convolution before it, what this loss trains?  ciou's form is its own;
+ * the others but darknet-iou know exp() and the plain logistic only. */
+static int
+is_form(const struct cfg *c, int head, enum loss_kind kind)
+{
+	const struct def_yolo *d = &c->l[head].u.yolo;
+
+	if (kind == LOSS_DARKNET_IOU || c->l[head].type != L_YOLO)
+		return 1;
+	return kind != LOSS_CIOU && !d->new_coords && d->scale_x_y == 1 && head > 0 &&
+	    c->l[head - 1].u.conv.act == ACT_LINEAR;
+}
+
+/* A head in our ciou form: its convolution ends in the logistic, and the [yolo] layer decodes
+ * (2s - 0.5, 4 s^2): darknet's new_coords with scale_x_y 2.  A head written so, trained by a loss
+ * that decodes it plainly, loses these keys: yolo-detect decodes as the text says. */
+char *
+recipe_cfg_text(const struct cfg *c, enum loss_kind kind, int w, int h)
+{
+	int ciou = kind == LOSS_CIOU;
+	size_t n = 0;
+	char *out = NULL;
+	FILE *f = open_memstream(&out, &n);
+	int no = 0;
+
+	if (!f)
+		die(1, "out of memory");
+	for (const char *p = c->text, *end = p + c->len; p < end;) {
+		const char *nl = (const char *)memchr(p, '\n', (size_t)(end - p));
+		size_t len = (size_t)((nl ? nl : end) - p);
+		int i = layer_at(c, ++no), yolo = i >= 0 && !is_form(c, i, kind);
+		int before = i >= 0 && i + 1 < c->nl && !is_form(c, i + 1, kind);
+
+		if ((yolo && (sets(p, len, "new_coords") || sets(p, len, "scale_x_y"))) ||
+		    (before && sets(p, len, "activation")))
+			len = 0;		/* said anew below the section's name */
+		else if (i < 0 && w && (sets(p, len, "width") || sets(p, len, "height")))
+			fprintf(f, "%s=%d\n", sets(p, len, "width") ? "width" : "height",
+			    sets(p, len, "width") ? w : h);
+		else
+			fprintf(f, "%.*s\n", (int)len, p);
+		if (ciou && yolo && c->l[i].line == no)
+			fprintf(f, "new_coords=1\nscale_x_y=2.0\n");
+		if (before && c->l[i].line == no)
+			fprintf(f, "activation=%s\n", ciou ? "logistic" : "linear");
+		p = nl ? nl + 1 : end;
+	}
+	fclose(f);
+	return out;
+}
+
+/* Label smoothing, focal loss and class weights: settings, else the cfg's keys.
+ *
+ * The darknet-iou flavour reads them from the cfg's heads, so a setting is written there; ciou and
+ * ultralytics-archive have them in their struct loss.  The other flavours know none of them: a
+ * setting is refused, a key of the cfg is named by cfguse.c. */
+
+#define MOST_WEIGHT 10	/* of a class with ciou: a box or two shall not outweigh all others */
+
+static int
+knows(enum loss_kind k)
+{
+	return k == LOSS_DARKNET_IOU || k == LOSS_ARCHIVE || k == LOSS_CIOU;
+}
+
+static int
+refuse(const struct recipe *r, const struct settings *s, struct err *e)
+{
+	static const char *const key[] = { "label_smooth", "focal", "class_counts" };
+
+	for (int i = 0; i < 3; i++)
+		if (settings_given(s, key[i]))
+			return err_set(e, "-O %s: the loss %s has no such thing; ciou, "
+			    "ultralytics-archive and darknet-iou "
+			    "have", key[i], loss_name(r->train.loss.kind));
+	return 0;
+}
+
+int
+recipe_loss(struct recipe *r, struct cfg *c, const struct settings *s, struct err *e)
+{
+	struct loss *l = &r->train.loss;
+	int head[MAX_HEADS], n = cfg_heads(c, head, MAX_HEADS);
+	const char *smooth = settings_str(s, "label_smooth"), *focal = settings_str(s, "focal");
+	double gamma = settings_num(s, "focal");
+
+	if (!knows(l->kind) && refuse(r, s, e))
+		return -1;
+	if (l->kind == LOSS_DARKNET_IOU && focal && gamma != 0 && gamma != 2)
+		return err_set(e, "-O focal=%s: darknet-iou's is 2, or 0 for none", focal);
+	for (int i = 0; i < n; i++) {
+		struct def_yolo *d = &c->l[head[i]].u.yolo;
+
+		if (smooth)
+			d->label_smooth = (float)settings_num(s, "label_smooth");
+		if (focal)
+			d->focal = gamma > 0;
+		l->label_smooth = d->label_smooth;
+		l->focal_gamma = focal ? gamma : d->focal ? 2 : 0;
+	}
+	return 0;
+}
+
+/* "none", "auto" or numbers.  1: there are counts, in *out; 0: none; -1 */
+static int
+counts_said(const char *say, int classes, const long *data, long **out, struct err *e)
+{
+	double *v = (double *)xcalloc((size_t)classes, sizeof *v);
+	int is_auto = !strcmp(say, "auto"), bad;
+
+	bad = !is_auto && num_list(say, classes, 0, 1e9, v) != classes;
+	*out = (long *)xcalloc((size_t)classes + 1, sizeof **out);
+	for (int i = 0; i < classes && !bad; i++) {
+		(*out)[i] = is_auto ? data[i] : (long)v[i];
+		bad = !is_auto && v[i] != floor(v[i]);
+	}
+	free(v);
+	if (bad)
+		return err_set(e, "-O class_counts=%s: want none, auto or %d whole numbers with "
+		    "commas", say, classes);
+	return 1;
+}
+
+/* The mean over the boxes counted is 1, so that the loss keeps its size. */
+static float *
+weights_of(const long *count, int n)
+{
+	float *w = (float *)xcalloc((size_t)n, sizeof *w);
+	double all = 0, present = 0;
+
+	for (int i = 0; i < n; i++) {
+		all += (double)count[i];
+		present += count[i] > 0;
+	}
+	for (int i = 0; i < n; i++) {
+		double x = count[i] > 0 ? all / present / (double)count[i] : 1;
+
+		w[i] = (float)(x > MOST_WEIGHT ? MOST_WEIGHT : x);
+	}
+	return w;
+}
+
+int
+recipe_classes(struct recipe *r, struct cfg *c, const struct settings *s, const long *data,
+    struct err *e)
+{
+	const char *say = settings_str(s, "class_counts");
+	int head[MAX_HEADS], n = cfg_heads(c, head, MAX_HEADS);
+	struct def_yolo *first = &c->l[head[0]].u.yolo;
+	long *count = NULL;
+
+	if (!knows(r->train.loss.kind) || (!say && !first->counters))
+		return 0;
+	if (say && strcmp(say, "none") && counts_said(say, first->classes, data, &count, e) < 0) {
+		free(count);
+		return -1;
+	}
+	for (int i = 0; i < n && say; i++) {		/* a setting takes the place of the keys */
+		struct def_yolo *d = &c->l[head[i]].u.yolo;
+
+		d->counters = count != NULL;
+		d->counter = (int *)xrealloc(d->counter,
+		    ((size_t)d->classes + 1) * sizeof *d->counter);
+		for (int k = 0; count && k < d->classes; k++)
+			d->counter[k] = (int)count[k];
+	}
+	if (first->counters && r->train.loss.kind != LOSS_DARKNET_IOU) {
+		count = (long *)xrealloc(count, (size_t)first->classes * sizeof *count);
+		for (int k = 0; k < first->classes; k++)
+			count[k] = first->counter[k];
+		r->train.loss.cls_weight = r->cls_weight = weights_of(count, first->classes);
+	}
+	free(count);
+	return 0;
+}
+
+/* The keys of a cfg that a training of some kind does not look at.
+ *
+ * A cfg is written for one way to train, and may be trained in another: darknet's normalizers mean
+ * nothing to the ciou loss, its hue nothing to the mosaics.  cfgkeys.c remarks on keys that never
+ * have an effect here; this is about the others, so that none is passed over in silence. */
+
+enum { DARK = 1 << LOSS_DARKNET, IOU = 1 << LOSS_DARKNET_IOU,
+	OURS = 1 << LOSS_CIOU | 1 << LOSS_ARCHIVE, EVERY = -1 };
+enum { A_DARK = 1 << AUG_DARKNET, A_MOSAIC = 1 << AUG_MOSAIC };
+enum { P_POWER = 1 << LR_POLY | 1 << LR_RANDOM };
+
+/* Who looks at a key: losses, augmentations, policies; all three must.  neutral: the value that
+ * says what happens anyway. */
+static const struct { const char *section, *keys, *neutral; int loss, aug, policy; } uses[] = {
+	{ "yolo", "ignore_thresh max", "", DARK | IOU, EVERY, EVERY },
+	{ "yolo", "truth_thresh", "1", DARK | IOU, EVERY, EVERY },
+	{ "yolo", "iou_normalizer obj_normalizer delta_normalizer max_delta iou_thresh "
+	    "iou_thresh_kind iou_loss show_details", "", IOU, EVERY, EVERY },
+	{ "yolo", "objectness_smooth", "0", IOU, EVERY, EVERY },
+	{ "yolo", "label_smooth_eps focal_loss", "0", IOU | OURS, EVERY, EVERY },
+	{ "yolo", "counters_per_class", "", IOU | OURS, EVERY, EVERY },
+	{ "yolo", "cls_normalizer", "1", IOU, EVERY, EVERY },
+	{ "yolo", "jitter", "", EVERY, A_DARK, EVERY },
+	{ "region", "jitter", "", EVERY, A_DARK, EVERY },
+	{ "net", "hue saturation exposure", "", EVERY, A_DARK, EVERY },
+	{ "net", "mosaic", "0", EVERY, A_MOSAIC, EVERY },
+	{ "net", "steps scales", "", EVERY, EVERY, 1 << LR_STEPS },
+	{ "net", "step", "", EVERY, EVERY, 1 << LR_STEP | 1 << LR_SIGMOID },
+	{ "net", "scale", "", EVERY, EVERY, 1 << LR_STEP },
+	{ "net", "gamma", "", EVERY, EVERY, 1 << LR_EXP | 1 << LR_SIGMOID },
+	{ "net", "power", "", EVERY, EVERY, P_POWER },		/* and with burn_in: see below */
+	{ "net", "learning_rate_min", "", EVERY, EVERY, 1 << LR_SGDR },
+	{ "net", "sgdr_cycle sgdr_mult", "", EVERY, EVERY, 1 << LR_SGDR },
+};
+
+static int
+holds(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; (p = strstr(p, word)); p += n)
+		if ((p == list || p[-1] == ' ') && (!p[n] || p[n] == ' '))
+			return 1;
+	return 0;
+}
+
+static int
+neutral(const char *value, const char *of)
+{
+	double a, b;
+
+	return !num_real(value, -1e300, 1e300, &a) && !num_real(of, -1e300, 1e300, &b) && a == b;
+}
+
+static int
+is_unused(const char *section, const struct cfg_key *k, const struct cfg_use *u)
+{
+	int net = !strcmp(section, "net"), scale = !strcmp(k->name, "scale_x_y");
+
+	if (net && holds("B1 B2 eps", k->name))
+		return !u->adam;
+	if (net && !strcmp(k->name, "power") && u->burn_in > 0)
+		return 0;
+	if (!net && (scale || !strcmp(k->name, "new_coords")))	/* ciou's form is its own */
+		return u->loss != LOSS_DARKNET_IOU &&
+		    !neutral(k->value, u->loss != LOSS_CIOU ? scale ? "1" : "0" :
+		    scale ? "2" : "1");
+	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+		if (!strcmp(section, uses[i].section) && holds(uses[i].keys, k->name))
+			return !neutral(k->value, uses[i].neutral) &&
+			    !(uses[i].loss >> u->loss & uses[i].aug >> u->aug &
+			    uses[i].policy >> u->policy & 1);
+	return 0;
+}
+
+/* The unused keys of all sections of a kind, once each, with blanks between; NULL: none. */
+static char *
+unused_in(const struct cfg_sections *all, const char *section, const struct cfg_use *u)
+{
+	char *list = NULL;
+
+	for (int i = 0; i < all->n; i++) {
+		const struct cfg_section *s = &all->s[i];
+
+		if (strcmp(s->name, section) && (i || strcmp(section, "net")))	/* [network] */
+			continue;
+		for (int k = 0; k < s->n; k++) {
+			char *old = list;
+
+			if (!is_unused(section, &s->key[k], u) ||
+			    (old && holds(old, s->key[k].name)))
+				continue;
+			list = xasprintf("%s%s%s", old ? old : "", old ? " " : "", s->key[k].name);
+			free(old);
+		}
+	}
+	return list;
+}
+
+char *
+cfg_unused(const struct cfg *c, const struct cfg_use *u)
+{
+	static const char *const kinds[] = { "net", "yolo", "region" };
+	struct cfg again = { .path = c->path, .text = c->text, .len = c->len };
+	struct cfg_sections all;
+	char *said = NULL;
+	struct err e;
+
+	if (cfg_lex(&again, &all, &e))		/* it was read before */
+		die(1, "%s", e.msg);
+	for (int i = 0; i < 3; i++) {
+		char *list = unused_in(&all, kinds[i], u), *old = said;
+
+		if (!list)
+			continue;
+		said = xasprintf("%s%s[%s] %s", old ? old : "", old ? "; " : "", kinds[i], list);
+		free(old);
+		free(list);
+	}
+	cfg_unlex(&all);
+	for (int i = 0; i < again.nnote; i++)
+		free(again.note[i]);
+	free(again.note);
+	free(again.note_more);
+	return said;
+}
+
+void
+recipe_tell(const struct recipe *r, const struct cfg *c)
+{
+	static const char *const augs[] = { [AUG_NONE] = "none", [AUG_DARKNET] = "darknet",
+		[AUG_ULTRA2019] = "ultralytics-2019", [AUG_MOSAIC] = "mosaic" };
+	int cfgs = r->policy == RUN_CFG;	/* ultralytics' schedules have no keys */
+	struct cfg_use u = { r->train.loss.kind, r->aug.kind, cfgs ? r->net.policy : LR_CONSTANT,
+		r->train.rule != RULE_SGD && r->net.adam, cfgs ? r->net.burn_in : 0 };
+	char *list = cfg_unused(c, &u);
+
+	for (int i = 0; i < c->nnote; i++)
+		warn("%s", c->note[i]);
+	if (list)
+		warn("%s: not used with -L %s and -A %s: %s", c->path, loss_name(u.loss),
+		    augs[u.aug], list);
+	free(list);
+}

@@ -1,7 +1,7 @@
 /* checkpoint.c -- fuzz target: any bytes as the checkpoint that a run goes on from, and as the
  * weights that one begins with, whose heads may be of other classes.
- * modules: util cfglex cfgkeys cfgparse cfgshape params weights weights_st safetensors checkpoint
- * transfer */
+ * modules: util cfglex cfgkeys cfgparse cfgshape params weights safetensors checkpoint transfer
+ * */
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -3,11 +3,9 @@
  *
  * Every metric that comes out must be -1 or lie in 0..1; counts of darknet's are not negative.
  *
- * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelwalk
- * labelyaml labelvoc labelvocpic labelcoco cocoparse shard shardcodec shardstream shardwrite
- * evalscan evalnum evalread evalshape
- * evaltext evalname evaltruth evalother evalmap evalrule evalsort evalcurve evalap evalrows
- * evalultra */
+ * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml
+ * labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite scan dets evalshape
+ * picname truth evalmap evalrule evalap evalultra */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,12 +5,9 @@
  * detections.  What both accept is scored by every rule, analysed, compared with itself and
  * reported; nothing may differ from itself, and no metric may be outside 0..1.
  *
- * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelwalk
- * labelyaml labelvoc labelvocpic labelcoco cocoparse shard shardcodec shardstream shardwrite
- * evalscan evalnum evalread evalshape
- * evaltext evalname evaltruth evalother evalmap evalrule evalsort evalcurve evalap evalrows evalset
- * evalclass evalside evalboot evalerr evallist evaltide evalplot report evalreport evalfigure
- * evalultra */
+ * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml
+ * labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite scan dets evalshape
+ * picname truth evalmap evalrule evalap match versus faults html page evalultra */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,8 +16,8 @@ for h in ${*:-test/fuzz/*.c}; do
 	mods=$(awk '/modules:/ { on = 1; sub(/.*modules:/, "") }
 	    on { end = index($0, "*/"); sub(/\*\/.*/, ""); sub(/^ \*/, ""); print
 		if (end) exit }' "$h" | tr '\n' ' ')
-	: "${mods:=util opt image imagehead jpeg stb resize labels labelyolo labellist labelwalk \
-labelyaml labelvoc labelvocpic labelcoco cocoparse shard shardcodec shardstream shardwrite}"
+	: "${mods:=util opt image imagehead jpeg stb resize labels labelyolo labellist \
+labelyaml labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite}"
 	for m in $mods; do
 		[ -e "$out/$m.o" ] && continue
 		clang $flags -c "$(ls "$m.c" */"$m.c" 2>/dev/null)" -o "$out/$m.o" || exit 1
