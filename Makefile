@@ -50,7 +50,7 @@ MOD  = $(filter-out $(PROG) cuda sync_nccl $(MPIMOD),\
 GPUMOD = cuda $(if $(NCCL),sync_nccl)
 MPIMOD = sync_mpi
 TEST = $(basename $(wildcard test/t-*.c))
-LIBS = $(DNNL) $(JPEG) $(XXHASH) $(YAJL) $(EXPAT) $(YAML) -lm -lpthread -ldl
+LIBS = $(DNNL) $(JPEG) $(XXHASH) $(ZLIB) $(YAJL) $(EXPAT) $(YAML) -lm -lpthread -ldl
 ifneq ($(NVCC),)
 HAVE += -DCUDA $(if $(NCCL),-DNCCL)
 NVOBJ = $(GPUMOD:%=obj/%.o) $(DEV:%=obj/%.cuda.o) $(DEV16:%=obj/%.cuda16.o)
@@ -59,7 +59,7 @@ endif
 ifneq ($(MPI),)
 HAVE += -DMPI
 endif
-CPPFLAGS += -I. -Ibase -Ikernel $(HAVE) $(DNNL_FLAGS) $(STB)
+CPPFLAGS += -I. $(HAVE) $(DNNL_FLAGS) $(STB)
 LINK = $(CC) $(CFLAGS) $(OPENMP)
 
 # Objects of another kind of build (SAN=1, CUDA=no, ARCH=all) are made anew.

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "model/int.h"
 
 static const char *const acts[] = { [ACT_LINEAR] = "linear",
 	[ACT_LEAKY] = "leaky",

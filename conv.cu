@@ -3,8 +3,8 @@
  * The first that fits: depthwise without columns, Winograd where it pays (not in bfloat16: rounding
  * its transforms costs digits), and the GEMM on columns, which does every shape.  One workspace
  * serves all directions and batch-norm of the output. */
-#include "yolo.h"
-#include "dev.h"
+#include "kernel/kernel.h"
+#include "kernel/dev.h"
 
 static const struct conv_kind *const kinds[] = {
 	&BACKEND(direct),

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "eval/int.h"
 
 /* numpy's linspace(.5, .95, 10): steps added up by multiplication, the last one set. */
 static int

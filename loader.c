@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fn.h"
+#include "loader/int.h"
+#include "base/fn.h"
 
 enum { EMPTY, FILLING, READY, HELD };
 

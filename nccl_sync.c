@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "sync/int.h"
 
 enum { GRACE = 2 };			/* seconds from SIGTERM to SIGKILL when a rank has failed */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "net/net.h"
 
 /* ---- making one --------------------------------------------------------------------------- */
 

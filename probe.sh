@@ -43,6 +43,10 @@ need libxxhash-dev XXHASH -lxxhash <<!
 #include <xxhash.h>
 int main(void) { return XXH3_64bits("a", 1) == 0; }
 !
+need zlib1g-dev ZLIB -lz <<!
+#include <zlib.h>
+int main(void) { return crc32(0, 0, 0) != 0; }
+!
 need libyajl-dev YAJL -lyajl <<!
 #include <yajl/yajl_parse.h>
 int main(void) { yajl_free(yajl_alloc(0, 0, 0)); return 0; }

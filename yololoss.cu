@@ -7,8 +7,8 @@
  * number of cells, and no map of targets is needed.
  *
  * What carries truth is computed in double: it is little, and nothing cancels there. */
-#include "dev.h"
-#include "fn.h"
+#include "kernel/dev.h"
+#include "loss/int.h"
 
 /* What a head's terms are multiplied by: the gain over what the mean is taken of. */
 struct gains { double xy, wh, box, cls, obj; };

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "base/base.h"
 
 #ifndef DEVICE
 #define DEVICE static inline
@@ -171,96 +171,6 @@ fn_iou(float x1, float y1, float w1, float h1, float x2, float y2, float w2, flo
 	return uni > 0 ? inter / uni : 0;
 }
 
-/* ---- detection heads ---- */
-
-DEVICE double
-fn_sigmoid(double x)			/* for the few rows that carry truth: all digits */
-{
-	return 1 / (1 + exp(-x));
-}
-
-/* Entry e of a decoded box: centre and size in input pixels, then probabilities.  p: the raw
- * entries of its cell and anchor a. */
-DEVICE float
-fn_decode(const struct head_view *v, const float *p, int e, int a, int col, int row)
-{
-	float s = fn_logistic(p[e]);
-
-	switch (e) {
-	case 0: return (v->k * s - (v->k - 1) / 2 + (float)col) * (v->in_w / (float)v->w);
-	case 1: return (v->k * s - (v->k - 1) / 2 + (float)row) * (v->in_h / (float)v->h);
-	case 2: return (v->square ? 4 * s * s : expf(p[e])) * v->aw[a];
-	case 3: return (v->square ? 4 * s * s : expf(p[e])) * v->ah[a];
-	default: return s;
-	}
-}
-
-/* Cells of a partial sum in a pass over all cells: at most LOSS_CHUNKS of them. */
-DEVICE int
-fn_chunk(int cells)
-{
-	int n = (cells + LOSS_CHUNKS - 1) / LOSS_CHUNKS;
-
-	return n < 64 ? 64 : n;
-}
-
-DEVICE int
-fn_chunks(int cells)
-{
-	return (cells + fn_chunk(cells) - 1) / fn_chunk(cells);
-}
-
-/* Truths of an image: arrays of n floats (LOSS_LIST in yolo.h), entries from..to-1 in use. */
-struct fn_lists { const float *edge; int n, from, to; };
-
-/* Selections instead of fminf: what a NaN becomes does not matter, and loops over them
- * vectorise. */
-DEVICE float
-fn_list_iou(const float *e, int n, int i, float l, float u, float r, float d, float area)
-{
-	float tl = e[i], tu = e[n + i], tr = e[2 * n + i], td = e[3 * n + i];
-	float w = (r < tr ? r : tr) - (l > tl ? l : tl), h = (d < td ? d : td) - (u > tu ? u : tu);
-	float inter = (w > 0 ? w : 0) * (h > 0 ? h : 0), uni = area + e[4 * n + i] - inter;
-
-	return inter / (uni > 0 ? uni : 1) * (uni > 0 ? 1.f : 0.f);
-}
-
-/* Largest IoU of a box with an image's truths.  None is negative or NaN, so their bits order as
- * integers do, and compilers vectorise the largest of integers. */
-DEVICE float
-fn_best_iou(const struct fn_lists *t, float x, float y, float w, float h)
-{
-	float l = x - w / 2, u = y - h / 2, r = x + w / 2, d = y + h / 2, iou;
-	const float *e = t->edge;
-	int n = t->n, best = 0;
-
-	for (int i = t->from; i < t->to; i++) {
-		union { float f; int i; } v = { fn_list_iou(e, n, i, l, u, r, d, w * h) };
-
-		best = v.i > best ? v.i : best;
-	}
-	memcpy(&iou, &best, sizeof iou);
-	return iou;
-}
-
-/* The first truth that has it. */
-DEVICE int
-fn_best_truth(const struct fn_lists *t, float x, float y, float w, float h)
-{
-	float l = x - w / 2, u = y - h / 2, r = x + w / 2, d = y + h / 2, best = 0;
-	int at = t->from;
-
-	for (int i = t->from; i < t->to; i++) {
-		float v = fn_list_iou(t->edge, t->n, i, l, u, r, d, w * h);
-
-		if (v > best) {
-			best = v;
-			at = i;
-		}
-	}
-	return at;
-}
-
 #ifdef DEV_H
 /* Numbers as they are stored (dev.h). */
 DEVICE float
@@ -288,23 +198,6 @@ item(const void *x, size_t i)
 {
 	return (STORED *)x + i;
 }
-
-/* what kernel files share of each other */
-#ifdef __cplusplus
-extern "C" {
-#endif
-void BACKEND(head_yolo)(struct dev *, int rows, int anchors, int classes, float scale_xy,
-    int new_coords, const void *x, void *y);
-void BACKEND(head_region)(struct dev *, int rows, int anchors, int classes, int softmax,
-    const void *x, void *y);
-void BACKEND(loss_decode)(struct dev *, const struct loss *, float *out, void *ws);
-void BACKEND(loss_sum)(struct dev *, const struct loss_sums *, const struct loss_area *,
-    double *host);
-void BACKEND(region_head)(struct dev *, const struct loss *, int head, const struct loss_area *,
-    double *part, double *chunk);
-#ifdef __cplusplus
-}
-#endif
 #endif
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "base/base.h"
 
 void
 settings_open(struct settings *s, const struct setting *tab)

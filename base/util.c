@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "base/base.h"
 
 const char *prog = "yolo";
 int quiet;

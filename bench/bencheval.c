@@ -13,7 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "bench/bench.h"
+#include "labels/labels.h"
+#include "eval/eval.h"
+#include "score/score.h"
 
 static const struct setting settings[] = {
 	{ "classes", "80", "int 1..65535", "made-up set: classes" },

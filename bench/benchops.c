@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "bench/bench.h"
+#include "model/model.h"
 
 enum { HEADER = 20 };		/* of a .weights file; 16 in those before version 0.2 */
 

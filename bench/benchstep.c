@@ -7,7 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "bench/bench.h"
+#include "model/model.h"
+#include "kernel/kernel.h"
+#include "loss/loss.h"
+#include "shard/shard.h"
+#include "device/device.h"
+#include "net/net.h"
+#include "loader/loader.h"
+#include "train/train.h"
 
 static const struct setting settings[] = {
 	{ "emulate", "0", "0|1",

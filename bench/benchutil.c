@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "bench/bench.h"
 
 static int
 by_value(const void *a, const void *b)

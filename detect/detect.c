@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fn.h"
-#include "yolo.h"
+#include "base/fn.h"
+#include "detect/detect.h"
 
 #define FAR 1e9f		/* edges go no further: exp may have overflowed */
 

@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "yolo.h"
+#include "detect/detect.h"
 
 enum format { TSV, JSON, COCO, YOLO };
 static const char *const formats[] = { "tsv", "json", "coco", "yolo", NULL };

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "detect/detect.h"
 
 #define FILE_LIMIT ((size_t)1 << 30)
 

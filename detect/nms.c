@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "detect/detect.h"
 
 static const struct nms methods[] = {
 	{ .method = "greedy" },

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "detect/detect.h"
 
 enum { LINE_MAX_BYTES = 1 << 20 };
 

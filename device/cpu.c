@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "yolo.h"
-#include "fn.h"
+#include "device/int.h"
+#include "base/fn.h"
 
 enum { HUGE_PAGE = 2 << 20, PIECE = 1 << 20 };
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "device/int.h"
 
 enum { WORKSPACE = 32 << 20, BUCKETS = 256 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "device/int.h"
 
 static const struct kind {
 	const char *name;

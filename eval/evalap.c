@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "eval/eval.h"
 
 int
 eval_rule_of(const struct eval *e, int word)

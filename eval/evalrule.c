@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "eval/int.h"
 
 struct group {
 	const struct eval *e;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "eval/eval.h"
 
 enum { GRID = 1000, SMOOTH = 50, SOME = 64 };
 

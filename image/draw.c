@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "image/image.h"
 
 enum { GW = 5, GH = 7 };
 

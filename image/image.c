@@ -10,7 +10,7 @@
 #define STBIW_NO_STDIO
 #include <stb_image_write.h>
 
-#include "yolo.h"
+#include "image/image.h"
 
 #define MAX_FILE ((size_t)1 << 30)
 

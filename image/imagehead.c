@@ -4,11 +4,11 @@
  * or damaged file would give half a picture.  Here each format that it may see is first walked:
  * PNG by its chunks and their CRC, GIF by its blocks, BMP and PNM by the bytes that their headers
  * ask for.  JPEG has jpeg.c. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
-#include "yolo.h"
+#include "image/image.h"
 
 #define MAX_PIXELS (1 << 27)	/* 134 million: more than any camera's, 400 MB as RGB */
 
@@ -115,32 +115,6 @@ unknown(const unsigned char *p, size_t n, struct err *e)
 	return err_set(e, "no picture format known here (JPEG, PNG, BMP, GIF, PNM)");
 }
 
-static uint32_t crc_table[256];
-
-static void
-crc_fill(void)
-{
-	for (uint32_t i = 0; i < 256; i++) {
-		uint32_t v = i;
-
-		for (int k = 0; k < 8; k++)
-			v = v & 1 ? 0xedb88320 ^ v >> 1 : v >> 1;
-		crc_table[i] = v;
-	}
-}
-
-static uint32_t
-crc32(const unsigned char *p, size_t n)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	uint32_t c = 0xffffffff;
-
-	pthread_once(&once, crc_fill);
-	for (size_t i = 0; i < n; i++)
-		c = crc_table[(c ^ p[i]) & 255] ^ c >> 8;
-	return ~c;
-}
-
 static int
 png_whole(const unsigned char *p, size_t n, struct err *e)
 {
@@ -150,7 +124,7 @@ png_whole(const unsigned char *p, size_t n, struct err *e)
 	for (;; i += len + 12) {
 		if (n - i < 12 || (len = be32(p + i)) > n - i - 12)
 			return err_set(e, "PNG: cut at byte %zu", n);
-		if (be32(p + i + 8 + len) != crc32(p + i + 4, len + 4))
+		if (be32(p + i + 8 + len) != crc32_z(0, p + i + 4, len + 4))
 			return err_set(
 			    e, "PNG: wrong checksum of the %.4s chunk at byte %zu", p + i + 4, i);
 		if (!memcmp(p + i + 4, "IHDR", 4) &&

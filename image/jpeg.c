@@ -12,7 +12,7 @@
 
 #include <turbojpeg.h>
 
-#include "yolo.h"
+#include "image/image.h"
 
 static unsigned
 be16(const unsigned char *p)

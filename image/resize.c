@@ -10,7 +10,7 @@
 
 #include <stb_image_resize.h>
 
-#include "yolo.h"
+#include "image/image.h"
 
 enum { BITS = 11, ONE = 1 << BITS };
 

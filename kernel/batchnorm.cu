@@ -7,9 +7,9 @@
  *
  * Biased variance m2 / count normalises, eps stands inside the root; du = dz * act'(u) with
  * u = gamma * xhat + beta, computed again from y, so that only y is kept. */
-#include "yolo.h"
-#include "dev.h"
-#include "fn.h"
+#include "kernel/kernel.h"
+#include "kernel/dev.h"
+#include "base/fn.h"
 
 #define EPS 1e-5f
 enum { STRIP = 1 << 14 };	/* numbers in a strip, about: they fit a core's cache */

@@ -10,9 +10,9 @@
  * lanes in order. */
 #include <limits.h>
 
-#include "yolo.h"
-#include "dev.h"
-#include "fn.h"
+#include "kernel/kernel.h"
+#include "kernel/dev.h"
+#include "base/fn.h"
 
 enum { STRIP = 256 };	/* output pixels, about, whose share of dW is one partial sum */
 enum { PART = 1 << 28 };	/* numbers of all partial sums, at most, with more than one strip */

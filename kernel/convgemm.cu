@@ -20,9 +20,9 @@
  * bfloat16 kernels are copied always: parameters are float, the factors of a product are not. */
 #include <string.h>
 
-#include "yolo.h"
-#include "dev.h"
-#include "fn.h"
+#include "kernel/kernel.h"
+#include "kernel/dev.h"
+#include "base/fn.h"
 
 enum { MIN_ROWS = 256, SMALL_DW = 1 << 16 };
 

@@ -51,7 +51,7 @@
 #elif defined(__CUDACC__)
 #include <cuda_runtime.h>
 
-#include "yolo.h"
+#include "kernel/kernel.h"
 
 #define BACKEND(f) STORED_AS(f##_cuda)
 #define KERNEL static __global__ void

@@ -2,9 +2,16 @@
  *
  * NHWC throughout, channels innermost in every loop.  A backward pass gathers: each element of a
  * gradient adds up, in one order, the outputs that it went to. */
-#include "yolo.h"
-#include "dev.h"
-#include "fn.h"
+#include "kernel/kernel.h"
+#include "kernel/dev.h"
+#include "base/fn.h"
+
+static void
+BACKEND(head_yolo)(struct dev *, int rows, int anchors, int classes, float scale_xy,
+    int new_coords, const void *x, void *y);
+static void
+BACKEND(head_region)(struct dev *, int rows, int anchors, int classes, int softmax,
+    const void *x, void *y);
 
 /* ---- maxpool ------------------------------------------------------------------------------ */
 
@@ -477,7 +484,7 @@ region_k(int rows, int anchors, int classes, int softmax, const void *x, void *y
 	}
 }
 
-void
+static void
 BACKEND(head_yolo)(struct dev *d, int rows, int anchors, int classes, float scale_xy,
     int new_coords, const void *x, void *y)
 {
@@ -485,7 +492,7 @@ BACKEND(head_yolo)(struct dev *d, int rows, int anchors, int classes, float scal
 	    x, y);
 }
 
-void
+static void
 BACKEND(head_region)(struct dev *d, int rows, int anchors, int classes, int softmax,
     const void *x, void *y)
 {

@@ -8,8 +8,8 @@
  * buf = -u/batch before that factor its rule is the one here, decay on kernels only. */
 #include <stdint.h>
 
-#include "dev.h"
-#include "yolo.h"
+#include "kernel/dev.h"
+#include "kernel/kernel.h"
 
 enum { CHUNK = 8192 };			/* floats to a partial sum of squares */
 

@@ -1,7 +1,7 @@
 /* store.cu -- between float and numbers as activations are stored: bytes, copies, sums. */
-#include "yolo.h"
-#include "dev.h"
-#include "fn.h"
+#include "kernel/kernel.h"
+#include "kernel/dev.h"
+#include "base/fn.h"
 
 KERNEL
 widen_k(int n, const void *x, float *y)

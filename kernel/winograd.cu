@@ -11,8 +11,8 @@
  *
  * Small U: TASKS of tiles, each with V and M of its own in the cache.  Large U: all threads share
  * one V and M, so that U passes through the cache once.  The cuts depend on the shape only. */
-#include "yolo.h"
-#include "dev.h"
+#include "kernel/kernel.h"
+#include "kernel/dev.h"
 
 /* Below MIN_CK the transforms cost more than they save. */
 enum { LARGE_U = 1 << 20, MIN_CK = 64 * 64 };

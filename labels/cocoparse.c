@@ -10,7 +10,7 @@
 
 #include <yajl/yajl_parse.h>
 
-#include "yolo.h"
+#include "labels/int.h"
 
 enum { MAX_DEPTH = 500, MAX_NAME = 4096 };
 enum section { S_OTHER, S_IMAGES, S_ANNOTATIONS, S_CATEGORIES };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "labels/int.h"
 
 struct join {
 	struct labels *l;

@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "labels/int.h"
+#include "image/image.h"
 
 static char *
 trim(char *s)

@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "labels/int.h"
+#include "image/image.h"
 
 #define MAX_TEXT ((size_t)1 << 30)
 

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "labels/int.h"
+#include "image/image.h"
 
 enum { MAX_TEXT = 4096, MAX_OPEN = 64 };
 

@@ -8,7 +8,7 @@
 
 #include <yaml.h>
 
-#include "yolo.h"
+#include "labels/int.h"
 
 enum { MAX_DEPTH = 64 };
 

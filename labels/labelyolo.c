@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "yolo.h"
+#include "labels/int.h"
+#include "image/image.h"
 
 /* Replace the extension of a name in a folder. */
 static char *

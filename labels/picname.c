@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "labels/labels.h"
 
 static uint64_t
 hash(const char *s, size_t n)

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "yolo.h"
+#include "loader/int.h"
 
 struct kept {
 	long record;			/* -1: free */

@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fn.h"
+#include "loader/int.h"
+#include "base/fn.h"
 
 enum { DRAW_JITTER = 1, DRAW_PLACE, DRAW_TONE, DRAW_FLIP, DRAW_SHUFFLE, DRAW_AFFINE, DRAW_MOSAIC,
 	DRAW_PARTNER };		/* purposes */

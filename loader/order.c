@@ -2,7 +2,7 @@
  *
  * The order is arithmetic: record permutation(seed, t / N)(t mod N), computed on the spot, so that
  * there is nothing to save, to shuffle or to share between ranks. */
-#include "yolo.h"
+#include "loader/loader.h"
 
 static uint64_t
 mix(uint64_t x)			/* every bit of x matters to every bit of the result */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "loader/int.h"
 
 struct placed {			/* a picture as it is sampled, perhaps halved */
 	const unsigned char *px;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "loss/int.h"
 
 struct size { double w, h; };
 struct sink {			/* where rows go */

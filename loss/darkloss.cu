@@ -9,8 +9,8 @@
  * truth: the truths in order.  Step 3 divides boxes by the number of classes.  Only objectness can
  * differ from 0 outside of step 2's cells, unless truth_thresh is below 1, so the closing pass
  * touches one number of a cell, and all of them only then. */
-#include "dev.h"
-#include "fn.h"
+#include "kernel/dev.h"
+#include "loss/int.h"
 
 struct dark {			/* the rules of a head */
 	int extended, iou, smooth, focal, counters, divide, full;

@@ -1,7 +1,7 @@
 /* loss.c -- the losses by name, their settings, and what kernels need to know of a head. */
 #include <string.h>
 
-#include "yolo.h"
+#include "loss/int.h"
 
 static const char *const names[] = {
 	[LOSS_ULTRA2019] = "ultralytics-2019", [LOSS_MULTI] = "ultralytics-multi",

@@ -1,6 +1,6 @@
 /* lossbase.cu -- what all losses share: decoding, and sums in a fixed order. */
-#include "dev.h"
-#include "fn.h"
+#include "kernel/dev.h"
+#include "loss/int.h"
 
 /* Rows of the result run over anchor, row, column; the head's cells are stored with the anchors
  * of a cell side by side.  base: boxes of earlier heads, all: boxes of an image. */

@@ -4,8 +4,8 @@
  * list belong to the one head, in cells.  Which of them a truth gets is decided by the predicted
  * sizes (bias_match: by the anchors), so truths are grouped by cell and the kernel chooses.  During
  * the first 12800 images every box is pulled a little to its anchor at the middle of its cell. */
-#include "dev.h"
-#include "fn.h"
+#include "kernel/dev.h"
+#include "loss/int.h"
 
 enum { WARM = 12800 };
 struct region {

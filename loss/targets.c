@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "loss/int.h"
 
 int
 assign_max(const struct loss *s, int nt)

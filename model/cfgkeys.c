@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "yolo.h"
+#include "model/int.h"
 
 static const struct { const char *name; enum layer_type type; } types[] = {
 	{ "convolutional", L_CONV }, { "maxpool", L_MAXPOOL }, { "upsample", L_UPSAMPLE },

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "model/int.h"
 
 enum { MAX_KEYS = 256, MAX_SECTIONS = 10000 };	/* of a section, of a file: far beyond any net */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "model/model.h"
 
 enum { MAX_WEIGHTS = 1 << 30 };		/* of one layer; indices are int in kernels */
 

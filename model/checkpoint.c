@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "model/model.h"
 
 enum { NKEY = 24 };
 

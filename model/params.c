@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
-#include "fn.h"
+#include "model/model.h"
+#include "base/fn.h"
 
 static size_t
 place(size_t *end, size_t n)

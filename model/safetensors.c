@@ -20,7 +20,7 @@
 #include <yajl/yajl_gen.h>
 #include <yajl/yajl_tree.h>
 
-#include "yolo.h"
+#include "model/model.h"
 
 static const struct { const char *name; size_t size; } types[] = {
 	[ST_F32] = { "F32", 4 }, [ST_F64] = { "F64", 8 }, [ST_I32] = { "I32", 4 },

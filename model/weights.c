@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "yolo.h"
+#include "model/int.h"
 
 /* Kernels between the file's [o][i][s][s] and memory's [s][s][i][o], 16 filters at a time: as many
  * streams as a cache keeps. */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "net/net.h"
 
 struct tensor {
 	size_t bytes, off;

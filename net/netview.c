@@ -2,7 +2,7 @@
  *
  * A layer of index -1 is the input.  Pointers are the device's, into the arena that netplan.c laid
  * out, and hold until the buffer is used again. */
-#include "yolo.h"
+#include "net/net.h"
 
 void *
 net_at(const struct net *net, size_t off)

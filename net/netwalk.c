@@ -4,7 +4,7 @@
  * set: count, mean and squared deviations, by Chan's update. */
 #include <string.h>
 
-#include "yolo.h"
+#include "net/net.h"
 
 /* ---- batch-norm over ranks ---------------------------------------------------------------- */
 

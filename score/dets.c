@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "score/int.h"
 
 enum { HAS_IMAGE = 1, HAS_CLASS = 2, HAS_BOX = 4, HAS_SCORE = 8, HAS_OBJECTS = 16 };
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "score/int.h"
 
 enum { IMAGE, CATEGORY, BOX, SCORE = BOX + 4, ROLES };
 

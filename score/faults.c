@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "score/score.h"
 
 static const double FORE = 0.5, BACK = 0.1, CONF = 0.25, PAIR = 0.45;
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "score/int.h"
 
 static const char style[] =
     ":root{--bg:#fff;--fg:#1c2430;--dim:#667085;--line:#d9dee7;--soft:#f4f6fa;--c0:#2563eb;"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "yolo.h"
+#include "score/score.h"
 
 enum { BLOCK = 1 << 14 };		/* detections */
 

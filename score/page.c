@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "score/int.h"
 
 enum { CLASSES = 400, LISTED = 25, CHANGES = 12 };
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "score/int.h"
 
 enum { WINDOW = 1 << 20, SLACK = SCAN_SLACK };
 

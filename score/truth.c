@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "score/int.h"
+#include "shard/shard.h"
 
 struct category { int64_t id; char *name; };
 struct annotation { struct box b; int64_t image, category; };

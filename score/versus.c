@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "score/score.h"
 
 static uint64_t
 mix(uint64_t x)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "yolo.h"
+#include "shard/shard.h"
 
 /* Pictures seen so far by their bytes; a power of two of places, item -1: free. */
 struct seen { XXH128_hash_t *sum; int *item; size_t cap, n; };

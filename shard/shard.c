@@ -15,7 +15,7 @@
 
 #include <xxhash.h>
 
-#include "yolo.h"
+#include "shard/shard.h"
 
 struct member {			/* one file of a set */
 	char *path;

@@ -9,7 +9,7 @@
 
 #include <xxhash.h>
 
-#include "yolo.h"
+#include "shard/shard.h"
 
 static const unsigned char head_magic[8] = { 0x89, 'Y', 'S', 'H', 0x0d, 0x0a, 0x1a, 0x0a };
 static const unsigned char foot_magic[8] = { 'Y', 'S', 'H', 'E', 'N', 'D', 0x0d, 0x0a };

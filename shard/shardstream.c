@@ -9,7 +9,7 @@
 
 #include <xxhash.h>
 
-#include "yolo.h"
+#include "shard/shard.h"
 
 struct shard_stream {
 	FILE *f;

@@ -13,7 +13,7 @@
 
 #include <xxhash.h>
 
-#include "yolo.h"
+#include "shard/shard.h"
 
 struct bytes { unsigned char *p; size_t n, cap; };
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "shard/shard.h"
 
 enum { MAX_PART = 240 };		/* bytes: leaves room for a number, below Linux' 255 */
 

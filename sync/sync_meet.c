@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "sync/int.h"
 
 enum { SLICE_MS = 100, SPIN = 3000 };
 

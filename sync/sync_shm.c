@@ -13,7 +13,7 @@
  * on CUDA, where this is the way of last resort (two ranks on one GPU, no NCCL). */
 #include <string.h>
 
-#include "yolo.h"
+#include "sync/int.h"
 
 static void
 take(struct sync *s, int host, void *dst, const void *src, size_t bytes)

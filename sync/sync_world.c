@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "sync/int.h"
 
 struct launcher {
 	const char *name, *rank, *size, *local_rank, *local_size, *nodes;

@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fn.h"
+#include "yolo.h"
+#include "base/fn.h"
 
 typedef int body(struct sync *);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "yolo.h"
+#include "loader/int.h"
 
 enum { BYTES = 10 * 10 * 3 };
 

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fn.h"
+#include "yolo.h"
+#include "loader/int.h"
+#include "base/fn.h"
 
 static int count, failed;
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fn.h"
+#include "yolo.h"
+#include "base/fn.h"
 
 extern int emu_block, emu_grid, emu_exact;
 struct dev *dev_emu(void);

@@ -1,6 +1,7 @@
 /* t-eval.c -- a second opinion: our numbers against test/evalref.h's, on small sets full of ties,
  * crowds, empty classes and boxes without area. */
 #include "test/evalref.h"
+#include "score/int.h"
 
 static int
 score(const struct setup *w, int threads, struct eval_row *row)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "yolo.h"
+#include "labels/int.h"
 
 static int count, failed;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "yolo.h"
+#include "labels/int.h"
 
 #define DIR "../shared/data/nasty-labels/"
 

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fn.h"
+#include "yolo.h"
+#include "base/fn.h"
 
 enum { N = 23, SIDE = 64 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "yolo.h"
+#include "model/int.h"
 
 static const char shared[] = "../shared/data/";
 static int count, failed;

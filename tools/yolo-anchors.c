@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fn.h"
+#include "base/fn.h"
 #include "yolo.h"
 
 enum { MAX_K = 256, DEFAULT_K = 9, DEFAULT_SIDE = 416 };

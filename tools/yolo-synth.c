@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fn.h"
+#include "yolo.h"
+#include "base/fn.h"
 
 #define SEEN 0.4
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "yolo.h"
+#include "train/train.h"
 
 /* Until which update a layer stands still: LONG_MAX for ever, -1 never.  stopbackward=1 stops the
  * layers before it for ever, a larger number itself and those before it while the update's number

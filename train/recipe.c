@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "train/train.h"
 
 /* Keys of darknet's loss in a [yolo] section ask for it; a cfg without them trains with ciou. */
 static enum loss_kind

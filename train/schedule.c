@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "fn.h"
+#include "train/train.h"
+#include "base/fn.h"
 
 enum { DRAW_RATE = 0x72617465, DRAW_SIZE = 0x73697a65 };	/* purposes of the generator */
 enum { SIZE_EVERY = 10 };		/* darknet draws a size for ten batches */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "train/train.h"
 
 static double
 balance(int stride)		/* small objects, many cells: more weight (yolov5) */

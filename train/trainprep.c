@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "train/int.h"
 
 static const char letters[] = "ALSbenpsw";	/* saved in the checkpoint */
 

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "train/int.h"
 
 static volatile sig_atomic_t asked;
 

@@ -4,7 +4,7 @@
  * the same list, and a test compares them. */
 #include <stddef.h>
 
-#include "yolo.h"
+#include "train/train.h"
 
 const struct setting train_settings[] = {
 	{ "accumulate", "global", "global|mean|sum",

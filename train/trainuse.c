@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "yolo.h"
+#include "train/train.h"
 
 enum { OURS = 1 << LOSS_CIOU | 1 << LOSS_ARCHIVE, EVERY = -1,
 	NOT_DARK = ~(1 << LOSS_DARKNET | 1 << LOSS_DARKNET_IOU) };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "train/train.h"
 
 static int
 is_head(const struct cfg *c, int i)

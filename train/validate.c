@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yolo.h"
+#include "train/train.h"
+#include "score/score.h"
 
 const char *const val_name[VAL_COLS] = { "AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10",
 	"AR100", "ARs", "ARm", "ARl", "P", "R", "F1", "thr" };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "yolo.h"
+#include "score/int.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *, size_t);
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "yolo.h"
+#include "labels/int.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *, size_t);
 

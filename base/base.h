@@ -1,0 +1,126 @@
+/* base.h -- what every part may use: messages, memory, numbers, files, settings.
+ *
+ * Needs nothing.  Promises: a file appears complete or not at all, a number is read whole or not,
+ * and what a user can cause comes back as one line in a struct err. */
+#ifndef BASE_PART_H
+#define BASE_PART_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define YOLO_VERSION "0.1"
+
+#ifdef __GNUC__
+#define PRINTF(a, b) __attribute__((format(printf, a, b)))
+#define NORETURN __attribute__((noreturn))
+#else
+#define PRINTF(a, b)
+#define NORETURN
+#endif
+
+/* ---- util.c: messages, memory, numbers, files ---------------------------------------------- */
+
+struct err {
+	char msg[1024];		/* one line without newline, without the program's name */
+};
+
+extern const char *prog;	/* the program's name, for messages */
+/* Sets it, also in argv[0], for getopt; at exit, stdout that cannot be written is status 1.  First
+ * of all, standard descriptors that are closed are opened on /dev/null. */
+void program(char **argv, const char *name);
+extern int quiet;		/* -q: no progress lines */
+
+int err_set(struct err *, const char *fmt, ...) PRINTF(2, 3);	/* always returns -1 */
+/* "prog: ...\n" on stderr, one line; control characters become blanks and question marks. */
+void warn(const char *fmt, ...) PRINTF(1, 2);
+void die(int status, const char *fmt, ...) PRINTF(2, 3) NORETURN;
+void progress(const char *fmt, ...) PRINTF(1, 2);	/* a line rewritten, on a terminal only */
+void progress_end(void);				/* clear it before other output */
+
+void *xmalloc(size_t);			/* these three end the program when memory is out */
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *, size_t);
+char *xstrdup(const char *);
+char *xasprintf(const char *fmt, ...) PRINTF(1, 2);
+void *xgrow(void *p, size_t *cap, size_t need, size_t size);	/* room for need items of size */
+
+double now(void);			/* seconds, monotonic */
+/* First thing in main of a program that computes: its idle threads shall sleep, not spin. */
+void calm_threads(char **argv);
+/* The end of a run is asked for: f gets SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP,
+ * on a stack of its own.  oneDNN 2.6's products keep numbers further below the stack pointer than
+ * the 128 bytes that the kernel spares when it puts a handler's frame there: a handler on the
+ * usual stack changes them, and the program computes nonsense or dies. */
+void catch_end(void (*f)(int));
+void leave_signals(void);	/* this thread, which computes too, gets none of them */
+int cores(void);	/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
+int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
+int num_side(const char *s, int *w, int *h);	/* "416" or "608x352" */
+int num_real(const char *s, double lo, double hi, double *out);	/* finite, locale-free */
+/* Such numbers with commas between: how many; -1: more than max, or something else. */
+int num_list(const char *s, int max, double lo, double hi, double *out);
+
+char *file_read(const char *path, size_t max, size_t *len, struct err *); /* NUL added; free() */
+char *path_join(const char *dir, const char *name);
+char *path_dir(const char *path);	/* "." where there is no slash */
+const char *path_base(const char *path);	/* points into path */
+/* A file that comes with the programs, as cfg/yolov3.cfg; name itself where there is none. */
+char *path_stock(const char *name);
+int path_isdir(const char *path);
+int path_same(const char *, const char *);	/* both exist and are one file */
+
+/* -1: an output is an input, as FILE or FILE:PART, or another output; NULL and "-" are neither. */
+int path_clash(const char *const *out, int nout, const char *const *in, int nin, struct err *);
+/* PATH.tmp.PID.RANDOM, free(); who makes it fails where it is there (O_EXCL, mkdir, symlink). */
+char *path_tmp(const char *path);
+
+/* A file that appears complete or not at all: written as path_tmp says, fsync, rename.  Path "-" is
+ * stdout; a pipe or device is written to directly. */
+struct outfile {
+	FILE *f;
+	char *path, *tmp;
+};
+int out_open(struct outfile *, const char *path, struct err *);
+int out_commit(struct outfile *, struct err *);	/* closes; -1 when anything was not written */
+void out_abort(struct outfile *);		/* closes and removes */
+int stdout_flush(struct err *);	/* -1: something printed so far could not be written */
+int utf8_len(const char *);	/* bytes of the character there, 0: none (a surrogate is none) */
+int utf8_is(const char *);
+void tsv_name(FILE *, const char *);		/* tab, newline, backslash as \t \n \\ */
+
+/* ---- opt.c: -O key=value ------------------------------------------------------------------- */
+
+/* One setting.  range is "lo..hi" (numbers; "0..inf" is open), "int lo..hi", "a|b|c" or "text".
+ * dflt NULL: unset, the meaning says what then happens. */
+struct setting {
+	const char *key, *dflt, *range, *help;
+};
+struct settings {
+	const struct setting *tab;	/* ends with key NULL */
+	char **val;			/* one per row, NULL where not given */
+};
+void settings_open(struct settings *, const struct setting *tab);
+void settings_close(struct settings *);
+int settings_set(struct settings *, const char *keyvalue, struct err *);	/* or "@file" */
+int settings_given(const struct settings *, const char *key);
+const char *settings_str(const struct settings *, const char *key);	/* given, else dflt */
+double settings_num(const struct settings *, const char *key);
+long settings_int(const struct settings *, const char *key);
+void settings_help(const struct settings *, FILE *);	/* TSV: key default range meaning */
+/* What -O of a command line does: help prints the settings and ends the program, another is set; a
+ * bad one ends it with status 2. */
+void settings_option(struct settings *, const char *arg);
+
+/* ---- activations: names in model, formulas in fn.h ----------------------------------------- */
+
+enum act { ACT_LINEAR, ACT_LEAKY, ACT_LOGISTIC, ACT_RELU, ACT_MISH, ACT_SWISH };
+
+#ifdef __cplusplus
+}
+#endif
+#endif

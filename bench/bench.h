@@ -1,0 +1,29 @@
+/* bench.h -- figures, each as a share of what the machine can do.
+ *
+ * Needs all parts below. */
+#ifndef BENCH_PART_H
+#define BENCH_PART_H
+
+#include "base/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the subcommands of yolo-bench --------------------------------------------------------- */
+
+int bench_ops(int argc, char **argv);	/* exit status, as all of them */
+int bench_step(int argc, char **argv);
+int bench_eval(int argc, char **argv);
+/* benchutil.c */
+double bench_median(double *t, int n);		/* sorts t */
+/* An option's number; -1: it is none, which is said. */
+int bench_number(char letter, const char *s, long lo, long hi, int *out);
+void bench_reset_peak(void);			/* of the process's memory */
+double bench_peak_mb(void);
+double bench_rss_mb(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

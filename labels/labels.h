@@ -1,0 +1,143 @@
+/* labels.h -- truth as people have it: YOLO, VOC, COCO, lists, folders; which picture a name means.
+ *
+ * Needs base and image (a box is clipped to its picture's size).  Promises: a label is used, or
+ * refused with file, line and reason, and counted. */
+#ifndef LABELS_PART_H
+#define LABELS_PART_H
+
+#include "base/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- labels.c: truth from files ------------------------------------------------------------ */
+
+enum { BOX_CROWD = 1, BOX_DIFFICULT = 2, BOX_TRUNCATED = 4, BOX_OCCLUDED = 8, BOX_CLIPPED = 16 };
+struct box {
+	double x, y, w, h;		/* pixels, top-left, as given (clipped if flagged) */
+	double area;			/* as given (COCO: of the segmentation), else w * h */
+	int64_t id;			/* annotation id, -1 where the format has none */
+	int cls;			/* index in the class table */
+	int flags;
+};
+struct item {			/* one picture */
+	char *name;			/* as given in the list, json or xml */
+	char *path;			/* where its bytes lie; NULL: in memory (shards) */
+	int64_t id;			/* COCO image id, else -1 */
+	int w, h;			/* 0 until known */
+	struct box *box;
+	int nbox;
+};
+struct dataset {
+	struct item *item;
+	int n;
+	char **class_name;		/* NULL entries where no names are known */
+	int64_t *class_id;		/* original ids (COCO category ids), else 0.. */
+	int nclass, fixed;		/* fixed: from -n's file, nothing is added */
+	long refused, notes, bad; /* labels refused; remarks; pictures left out (lists, folders) */
+};
+/* Called for every remark, refused label and unusable picture: one line "file:line: what". */
+enum { SAY_NOTE, SAY_REFUSED, SAY_PICTURE };
+typedef void label_report(void *arg, int kind, const char *line);
+/* Read any kind of input (COCO json, VOC, lists, .data, data.yaml, folders, one picture), kind
+ * recognised by content; appended to the data set.  "-": a list on stdin, "-0": NUL between names.
+ * FILE.json:DIR says where the pictures lie; FILE.data:valid and FILE.yaml:val choose a split.
+ * names: class names file or NULL.  An input with names of its own has its classes matched by them
+ * with those that are there already.  Boxes of YOLO and VOC labels are clipped to the picture and
+ * flagged; COCO's stay as given, even beyond the border.  A shard is not read here.  COCO and VOC
+ * pictures need not be there; a listed picture that cannot be opened is reported and left out. */
+int labels_read(struct dataset *, const char *input, const char *names, label_report *, void *arg,
+    struct err *);
+int labels_names(struct dataset *, const char *path, struct err *);	/* a .names file */
+void labels_close(struct dataset *);
+
+/* ---- labels.c: a set being made, for its readers and for shards ---------------------------- */
+
+/* The parts of the above, for labels.c and label*.c. */
+struct labels {
+	struct dataset *d;
+	label_report *report;
+	void *arg;
+	struct err *e;
+	/* YOLO labels: whose class is one too high; is 0; all that name a class by its number */
+	long too_high, zero, numbers;
+	long pictures, bare;		/* that may have a label file; that have none */
+	int *map, nmap;	/* this input's class numbers in the table, -1: none; NULL: the same */
+};
+void label_say(struct labels *, int kind, const char *fmt, ...) PRINTF(3, 4);
+struct item *label_item(struct labels *, const char *name, const char *path);
+void label_box(struct item *, const struct box *);
+int label_class(struct labels *, const char *name);	/* found or added; -1 where fixed */
+void label_new_class(struct dataset *, const char *name, int64_t id);	/* id: if it is free */
+/* Where the label of a picture may lie: beside it, or in labels/.  free() both; second NULL. */
+void label_paths(const char *picture, char *path[2]);
+
+/* ---- labellist.c: lists and folders -------------------------------------------------------- */
+
+/* A line of a list of pictures: blanks at its ends belong to the name only if there is such a file
+ * (exact: always), # begins a comment unless there is, Windows' backslashes are turned. */
+enum { LINE_EMPTY, LINE_COMMENT, LINE_NOWHERE, LINE_PICTURE };
+struct label_line { char *name, *path; int turned; };	/* path NULL: nowhere; free() both */
+int label_line(const char *line, const char *dir, int exact, struct label_line *);
+
+/* ---- labels.c: a set being made, for its readers and for shards ---------------------------- */
+
+int coco_flag(const char *key, size_t n);	/* BOX_ of an annotation's key; 0: none */
+
+/* ---- labellist.c: lists and folders -------------------------------------------------------- */
+
+/* All files below a folder, in the order of their names. */
+struct label_files { char **v; size_t n, cap; };
+int label_walk(const char *dir, struct label_files *, struct err *);
+void label_files_sort(struct label_files *);
+int label_files_has(const struct label_files *, const char *path);	/* sorted ones */
+void label_files_free(struct label_files *);
+
+/* ---- picname.c: which picture a name means ------------------------------------------------- */
+
+#define EVAL_NOID INT64_MIN
+
+struct eval_hash { char **key; int *value; size_t n, cap; };	/* strings to numbers >= 0 */
+int eval_hash_get(const struct eval_hash *, const char *, size_t);	/* -1: absent */
+/* the value that was there, or -1 */
+int eval_hash_put(struct eval_hash *, const char *, size_t, int value);
+void eval_hash_free(struct eval_hash *);
+
+struct eval_pic {
+	char *name, *word;		/* as given; an id that is no number, or NULL */
+	int64_t id;			/* EVAL_NOID: none */
+	int w, h, n;			/* 0 0: not known; n boxes */
+	size_t first;			/* in box */
+};
+struct eval_names;
+struct eval_truth {
+	struct eval_pic *pic;		/* by id where there are ids */
+	struct box *box;		/* by picture, in the order of the file */
+	size_t nbox;
+	int n, nclass, ids;		/* ids: class_id are the data set's own */
+	char **class_name;		/* NULL where not known */
+	int64_t *class_id;		/* ascending */
+	struct eval_names *names;
+};
+struct eval_names *eval_names_open(const struct eval_pic *, int n);
+void eval_names_close(struct eval_names *);
+/* A picture by name: exact, else the longest path suffix, else the stem; a number by value. -1:
+ * none; -2: several. */
+int eval_names_find(const struct eval_names *, const char *, size_t);
+const char *eval_pic_id(const struct eval_pic *, char id[32]);	/* "-": none */
+int eval_names_id(const struct eval_names *, int64_t);
+
+/* Image ids by the names of a data set: exact, else the unique one with the longest common end of
+ * the path, else by stem.  Borrows the data set. */
+struct imageids;
+struct imageids *imageids_open(const struct dataset *);
+void imageids_close(struct imageids *);
+/* -1: none, or several */
+int imageids_find(const struct imageids *, const char *name, int64_t *id);
+int imageids_digits(const char *name, int64_t *id);	/* the digits that end the stem; -1: none */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

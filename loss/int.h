@@ -1,0 +1,167 @@
+/* int.h -- truths on cells and the workspace on the device, for the losses. */
+#ifndef LOSS_INT_H
+#define LOSS_INT_H
+
+#include "base/fn.h"
+#include "loss/loss.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what the files of the losses share ---------------------------------------------------- */
+
+/* What kernels want to know of a head, passed by value. */
+struct head_view {
+	int n, h, w, a, c;
+	float in_w, in_h, k;		/* k: scale_x_y */
+	int square, softmax;		/* sizes (2s)^2 instead of exp; classes by softmax */
+	float aw[MAX_MASK], ah[MAX_MASK];	/* anchors in pixels */
+	const float *raw;
+	float *grad;
+};
+void loss_view(const struct loss *, int head, struct head_view *);
+struct targets {
+	struct loss_row *row;		/* by head, cell, order of assignment */
+	int nrow;
+	int *first;			/* group g (a cell) holds rows first[g] .. first[g+1]-1 */
+	int ngroup, group[MAX_HEADS + 1];	/* head h owns groups group[h] .. group[h+1]-1 */
+};
+int assign_max(const struct loss *, int ntruth);	/* the most rows of all heads together */
+void assign_count(struct loss *, const struct truth *, int ntruth);	/* loss_ops.count */
+void targets_make(struct targets *, const struct loss *, const struct truth *, int ntruth);
+void targets_free(struct targets *);
+
+/* darknet's truth lists: at most max of each image, ending before the first x of exactly 0; indices
+ * of usable ones by image, then file order.  start[n + 1] unless NULL: where image i's begin;
+ * images from n on are left out.  n < 0: all images. */
+int assign_lists(const struct loss *, const struct def_yolo *, const struct truth *, int ntruth,
+    int n, int *index, int *start);
+
+/* The device workspace of run(), and sums of partial results in a fixed order. */
+#define LOSS_CHUNKS 256	/* partial sums of a pass over all cells, whatever their number */
+#define LOSS_PARTS 10			/* most partial sums of a group, or of a chunk */
+struct loss_area {
+	struct loss_row *row;
+	int *first, group[MAX_HEADS + 1];	/* as in struct targets; group on the host */
+	/* mult[0]: cls_weight.  darkloss: by head, truth lists (start[image], LOSS_LIST arrays of
+	 * lists[h] floats: left top right bottom area, then x y w h class, relative) and
+	 * multipliers of the classes */
+	int *start[MAX_HEADS], lists[MAX_HEADS];
+	float *edge[MAX_HEADS], *mult[MAX_HEADS];
+	double *sum, *part;
+	size_t upload, bytes;
+};
+#define LOSS_LIST 10
+void loss_layout(const struct loss *, int ntruth, void *ws, struct loss_area *);
+/* Assign, and put all that kernels need of the truth on the device, in one copy. */
+void loss_upload(struct dev *, const struct loss *, const struct truth *, int ntruth, void *ws,
+    struct loss_area *);
+#define LOSS_SUMS (MAX_HEADS * 16)
+struct loss_sums {			/* n sums of len[i] numbers from part[off[i]] */
+	int n, off[LOSS_SUMS], len[LOSS_SUMS], next;
+};
+int loss_sums_add(struct loss_sums *, int len);	/* reserves them: the offset of the first */
+
+/* ---- detection heads: formulas for kernels ------------------------------------------ */
+
+DEVICE double
+fn_sigmoid(double x)			/* for the few rows that carry truth: all digits */
+{
+	return 1 / (1 + exp(-x));
+}
+
+/* Entry e of a decoded box: centre and size in input pixels, then probabilities.  p: the raw
+ * entries of its cell and anchor a. */
+DEVICE float
+fn_decode(const struct head_view *v, const float *p, int e, int a, int col, int row)
+{
+	float s = fn_logistic(p[e]);
+
+	switch (e) {
+	case 0: return (v->k * s - (v->k - 1) / 2 + (float)col) * (v->in_w / (float)v->w);
+	case 1: return (v->k * s - (v->k - 1) / 2 + (float)row) * (v->in_h / (float)v->h);
+	case 2: return (v->square ? 4 * s * s : expf(p[e])) * v->aw[a];
+	case 3: return (v->square ? 4 * s * s : expf(p[e])) * v->ah[a];
+	default: return s;
+	}
+}
+
+/* Cells of a partial sum in a pass over all cells: at most LOSS_CHUNKS of them. */
+DEVICE int
+fn_chunk(int cells)
+{
+	int n = (cells + LOSS_CHUNKS - 1) / LOSS_CHUNKS;
+
+	return n < 64 ? 64 : n;
+}
+
+DEVICE int
+fn_chunks(int cells)
+{
+	return (cells + fn_chunk(cells) - 1) / fn_chunk(cells);
+}
+
+/* Truths of an image: arrays of n floats (LOSS_LIST), entries from..to-1 in use. */
+struct fn_lists { const float *edge; int n, from, to; };
+
+/* Selections instead of fminf: what a NaN becomes does not matter, and loops over them
+ * vectorise. */
+DEVICE float
+fn_list_iou(const float *e, int n, int i, float l, float u, float r, float d, float area)
+{
+	float tl = e[i], tu = e[n + i], tr = e[2 * n + i], td = e[3 * n + i];
+	float w = (r < tr ? r : tr) - (l > tl ? l : tl), h = (d < td ? d : td) - (u > tu ? u : tu);
+	float inter = (w > 0 ? w : 0) * (h > 0 ? h : 0), uni = area + e[4 * n + i] - inter;
+
+	return inter / (uni > 0 ? uni : 1) * (uni > 0 ? 1.f : 0.f);
+}
+
+/* Largest IoU of a box with an image's truths.  None is negative or NaN, so their bits order as
+ * integers do, and compilers vectorise the largest of integers. */
+DEVICE float
+fn_best_iou(const struct fn_lists *t, float x, float y, float w, float h)
+{
+	float l = x - w / 2, u = y - h / 2, r = x + w / 2, d = y + h / 2, iou;
+	const float *e = t->edge;
+	int n = t->n, best = 0;
+
+	for (int i = t->from; i < t->to; i++) {
+		union { float f; int i; } v = { fn_list_iou(e, n, i, l, u, r, d, w * h) };
+
+		best = v.i > best ? v.i : best;
+	}
+	memcpy(&iou, &best, sizeof iou);
+	return iou;
+}
+
+/* The first truth that has it. */
+DEVICE int
+fn_best_truth(const struct fn_lists *t, float x, float y, float w, float h)
+{
+	float l = x - w / 2, u = y - h / 2, r = x + w / 2, d = y + h / 2, best = 0;
+	int at = t->from;
+
+	for (int i = t->from; i < t->to; i++) {
+		float v = fn_list_iou(t->edge, t->n, i, l, u, r, d, w * h);
+
+		if (v > best) {
+			best = v;
+			at = i;
+		}
+	}
+	return at;
+}
+
+#ifdef DEV_H
+void BACKEND(loss_decode)(struct dev *, const struct loss *, float *out, void *ws);
+void BACKEND(loss_sum)(struct dev *, const struct loss_sums *, const struct loss_area *,
+    double *host);
+void BACKEND(region_head)(struct dev *, const struct loss *, int head, const struct loss_area *,
+    double *part, double *chunk);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif
