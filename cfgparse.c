@@ -22,12 +22,6 @@ static const char *const policies[] = { [LR_CONSTANT] = "constant", [LR_STEP] = 
 	[LR_STEPS] = "steps", [LR_EXP] = "exp", [LR_POLY] = "poly", [LR_RANDOM] = "random",
 	[LR_SIGMOID] = "sigmoid", [LR_SGDR] = "sgdr", [LR_COSINE] = "cosine", NULL };
 
-const char *
-act_name(enum act a)
-{
-	return acts[a];
-}
-
 /* ---- sections ----------------------------------------------------------------------------- */
 
 /* The lists of policy steps.  darknet reads past the shorter one's end. */

@@ -111,7 +111,6 @@ int settings_given(const struct settings *, const char *key);
 const char *settings_str(const struct settings *, const char *key);	/* given, else dflt */
 double settings_num(const struct settings *, const char *key);
 long settings_int(const struct settings *, const char *key);
-void settings_help(const struct settings *, FILE *);	/* TSV: key default range meaning */
 /* What -O of a command line does: help prints the settings and ends the program, another is set; a
  * bad one ends it with status 2. */
 void settings_option(struct settings *, const char *arg);

@@ -183,7 +183,8 @@ settings_int(const struct settings *s, const char *key)
 	return v ? strtol(v, NULL, 10) : 0;
 }
 
-void
+/* TSV: key default range meaning. */
+static void
 settings_help(const struct settings *s, FILE *f)
 {
 	fprintf(f, "#key\tdefault\trange\tmeaning\n");

@@ -50,31 +50,6 @@ int nms_run(const struct nms *, const float *box, const float *score, const floa
  * finite. */
 int nms_decoded(const struct nms *, const float *row, int n, int classes, struct det **out,
     int *bad);
-/* What box.c collects and suppress.c decides on. */
-struct nms_cand {
-	uint32_t key;			/* bits of the score: positive floats order as integers */
-	int box, cls;
-};
-struct nms_work {
-	const struct nms *m;
-	const float *box;		/* [n][4], left top right bottom */
-	const float *score, *obj;	/* class scores and objectness of box 0; obj NULL: none */
-	int stride, obj_stride, times;	/* floats between boxes; times: score is score * obj */
-	int classes, sets;
-	struct nms_cand *c;			/* in the order of rule 2 */
-	int nc;
-	size_t cap;
-	int *member, *first;	/* set s holds candidates member[first[s]] .. [first[s+1]-1] */
-	unsigned char *gone;
-	float *now;			/* current scores, for decaying rules */
-	struct det *out;
-	int nout;
-	size_t outcap;
-};
-int nms_passes(const struct nms *, float score);
-float nms_score(const struct nms_work *, int box, int cls);
-void nms_emit(struct nms_work *, const float *box, double score, int cls, int index);
-void nms_rule(struct nms_work *);		/* fills in out, nout */
 /* From network input pixels to those of a picture that lies in it so; clip: to the picture's
  * borders.  0: nothing of the box is left. */
 int det_map(struct det *, const struct fit *, int pic_w, int pic_h, int clip);

@@ -9,6 +9,30 @@
 
 #include "detect/detect.h"
 
+/* What is collected first, and decided on then. */
+struct nms_cand {
+	uint32_t key;			/* bits of the score: positive floats order as integers */
+	int box, cls;
+};
+struct nms_work {
+	const struct nms *m;
+	const float *box;		/* [n][4], left top right bottom */
+	const float *score, *obj;	/* class scores and objectness of box 0; obj NULL: none */
+	int stride, obj_stride, times;	/* floats between boxes; times: score is score * obj */
+	int classes, sets;
+	struct nms_cand *c;			/* in the order of rule 2 */
+	int nc;
+	size_t cap;
+	int *member, *first;	/* set s holds candidates member[first[s]] .. [first[s+1]-1] */
+	unsigned char *gone;
+	float *now;			/* current scores, for decaying rules */
+	struct det *out;
+	int nout;
+	size_t outcap;
+};
+
+static void nms_rule(struct nms_work *w);
+
 static const struct nms methods[] = {
 	{ .method = "greedy" },
 	{ .method = "agnostic", .agnostic = 1 },
@@ -50,13 +74,13 @@ nms_method(struct nms *m, const char *name, struct err *e)
 	return err_set(e, "unknown suppression '%s', want one of: %s", name, list);
 }
 
-int
+static int
 nms_passes(const struct nms *m, float score)
 {
 	return score > m->score_thresh && score > 0 && score <= FLT_MAX;
 }
 
-float
+static float
 nms_score(const struct nms_work *w, int box, int k)
 {
 	float f = w->times ? w->obj[(size_t)box * (size_t)w->obj_stride] : 1;
@@ -64,7 +88,7 @@ nms_score(const struct nms_work *w, int box, int k)
 	return f * w->score[(size_t)box * (size_t)w->stride + (size_t)k];
 }
 
-void
+static void
 nms_emit(struct nms_work *w, const float *b, double score, int cls, int index)
 {
 	struct det *d;
@@ -607,7 +631,8 @@ soft(struct nms_work *w)
 	free(w->now);
 }
 
-void
+/* Fills in out, nout. */
+static void
 nms_rule(struct nms_work *w)
 {
 	make_sets(w);

@@ -15,6 +15,8 @@
 #include "device/int.h"
 #include "base/fn.h"
 
+static void cpu_gemm_bf16(const struct gemm *g);
+
 enum { HUGE_PAGE = 2 << 20, PIECE = 1 << 20 };
 
 static void *
@@ -273,7 +275,8 @@ emulate(const struct gemm *g)
 		free(c);
 }
 
-void
+/* A product of bfloat16 numbers, by the processor's own instructions or emulated. */
+static void
 cpu_gemm_bf16(const struct gemm *g)
 {
 	assert(g->alpha == 1);

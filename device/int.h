@@ -14,9 +14,7 @@ extern "C" {
 int cpu_open(struct dev *, int index, struct err *);
 int cpu_count(struct err *);
 void cpu_describe(int index, char *out, size_t len);
-/* cpubf16.c: products of bfloat16 numbers. */
 int cpu_has_bf16(void);
-void cpu_gemm_bf16(const struct gemm *);
 int cuda_open(struct dev *, int index, struct err *);
 int cuda_count(struct err *);	/* 0: err says what is missing */
 void cuda_describe(int index, char *out, size_t len);

@@ -108,7 +108,6 @@ struct eval_tables {
 };
 void eval_tables(struct eval_tables *, struct eval *, const uint32_t *weight);
 void eval_tables_free(struct eval_tables *);
-int eval_rule_of(const struct eval *, int word);
 extern const char *const eval_rule_name[EV_RULES];
 #define EVAL_RULE_NAMES "coco,voc07,voc10,darknet,ultralytics,ultralytics-2019"
 struct eval_row { const char *rule; char metric[20]; double value; };
@@ -122,20 +121,14 @@ int eval_total(struct eval *, const uint32_t *weight, struct eval_row *);
 int eval_class(struct eval *, const struct eval_tables *, int cls, struct eval_row *);
 double eval_get(const struct eval_row *, int n, const char *rule, const char *metric);	/* or -1 */
 void eval_finish(struct eval *);	/* sorts; called by the above */
-void eval_pictures(struct eval *);	/* fills pic; called by the above for weights */
-void eval_sort_all(struct eval *);	/* fills all; called by eval_best */
 /* Precision, recall, F1 at the score that makes F1 best: COCO's matching at IoU 0.5, counts.
  * cls -1: all; npos: truths that count, 0 makes all undefined. */
 struct eval_point { double p, r, f1, thr; };
-struct eval_point eval_best(struct eval *, int cls, const uint32_t *weight, double npos);
 struct eval_point eval_best_all(struct eval *);
 struct eval_point eval_ultra_point(const struct eval_tables *);	/* as ultralytics chooses it */
 /* A curve at one IoU: cumulated counts at each true positive. */
 struct eval_curve { uint32_t *tp, *fp; uint32_t n, tp_all, fp_all; double npos; };
 double eval_ap_coco(const struct eval_curve *);
-double eval_ap_points(const struct eval_curve *, int points, int ulp);
-double eval_ap_area(const struct eval_curve *);
-double eval_ap_ultra(const struct eval_curve *, int of2019);
 int eval_npos(const struct eval *, const uint32_t *weight, double *npos); /* [nclass][slots] */
 
 #ifdef __cplusplus

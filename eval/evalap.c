@@ -14,7 +14,19 @@
 
 #include "eval/eval.h"
 
-int
+static void eval_sort_all(struct eval *e);
+
+static void eval_pictures(struct eval *e);
+
+static struct eval_point eval_best(struct eval *e, int cls, const uint32_t *weight, double npos);
+
+static double eval_ap_ultra(const struct eval_curve *c, int of2019);
+
+static double eval_ap_points(const struct eval_curve *c, int points, int ulp);
+
+static double eval_ap_area(const struct eval_curve *c);
+
+static int
 eval_rule_of(const struct eval *e, int word)
 {
 	for (int r = EV_RULES - 1; r > 0; r--)
@@ -341,7 +353,7 @@ eval_ap_coco(const struct eval_curve *c)
 
 /* Recalls i / (points - 1), VOC2007's eleven too; ulp: as its Python copies have them, i * 0.1,
  * whose 0.3, 0.6 and 0.7 are one ulp high, so that 3 found of 10 do not reach the fourth. */
-double
+static double
 eval_ap_points(const struct eval_curve *c, int points, int ulp)
 {
 	double *p, sum = 0;
@@ -361,7 +373,7 @@ eval_ap_points(const struct eval_curve *c, int points, int ulp)
 	return sum / points;
 }
 
-double
+static double
 eval_ap_area(const struct eval_curve *c)
 {
 	double *p, sum = 0, r = 0;
@@ -419,7 +431,7 @@ polygon_of(const struct eval_curve *c, int of2019)
 	return g;
 }
 
-double
+static double
 eval_ap_ultra(const struct eval_curve *c, int of2019)
 {
 	struct polygon g;
@@ -812,7 +824,7 @@ eval_finish(struct eval *e)
 }
 
 /* All classes together. */
-void
+static void
 eval_sort_all(struct eval *e)
 {
 	if (e->all)
@@ -823,7 +835,7 @@ eval_sort_all(struct eval *e)
 }
 
 /* The picture of each detection, which only weights ask for. */
-void
+static void
 eval_pictures(struct eval *e)
 {
 	if (e->pic)
@@ -876,7 +888,8 @@ scan(const struct eval *e, const uint32_t *order, size_t n, const uint32_t *weig
 	return b;
 }
 
-struct eval_point
+/* At the score that makes F1 best; cls -1: all; npos: truths that count, 0 makes all undefined. */
+static struct eval_point
 eval_best(struct eval *e, int cls, const uint32_t *weight, double npos)
 {
 	eval_finish(e);

@@ -42,9 +42,6 @@ struct coco_file {
 };
 int coco_parse(struct labels *, const char *path, FILE *, struct coco_file *);
 int label_voc(struct labels *, const char *path);	/* folder, split file or one .xml */
-/* The picture of an xml that says <filename> file; *shown: how it is called.  free() both. */
-char *label_voc_picture(const char *xml, const char *file, const char *stem, char **shown);
-void label_voc_unlabelled(struct labels *, const char *root, int from);
 void label_one_based(struct labels *, const char *input);
 
 #ifdef __cplusplus

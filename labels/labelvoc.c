@@ -14,6 +14,11 @@
 #include "labels/int.h"
 #include "image/image.h"
 
+static void label_voc_unlabelled(struct labels *l, const char *root, int from);
+
+static char * label_voc_picture(const char *xml, const char *file, const char *stem, char
+    **shown);
+
 enum { MAX_TEXT = 4096, MAX_OPEN = 64 };
 
 struct object {
@@ -442,7 +447,7 @@ with_extension(const char *dir, const char *sub, const char *name)
 
 /* <filename> or the xml's stem, in the usual folders; a path that leads nowhere where it is not
  * there. */
-char *
+static char *
 label_voc_picture(const char *xml, const char *file, const char *stem, char **shown)
 {
 	static const char *const usual[] = { "JPEGImages", "images" };
@@ -478,7 +483,7 @@ label_voc_picture(const char *xml, const char *file, const char *stem, char **sh
 }
 
 /* Pictures that no annotation is about: VOC cannot tell them from forgotten ones. */
-void
+static void
 label_voc_unlabelled(struct labels *l, const char *root, int from)
 {
 	struct label_files used = { NULL, 0, 0 }, all = { NULL, 0, 0 };

@@ -21,16 +21,7 @@ struct head_view {
 	float *grad;
 };
 void loss_view(const struct loss *, int head, struct head_view *);
-struct targets {
-	struct loss_row *row;		/* by head, cell, order of assignment */
-	int nrow;
-	int *first;			/* group g (a cell) holds rows first[g] .. first[g+1]-1 */
-	int ngroup, group[MAX_HEADS + 1];	/* head h owns groups group[h] .. group[h+1]-1 */
-};
-int assign_max(const struct loss *, int ntruth);	/* the most rows of all heads together */
 void assign_count(struct loss *, const struct truth *, int ntruth);	/* loss_ops.count */
-void targets_make(struct targets *, const struct loss *, const struct truth *, int ntruth);
-void targets_free(struct targets *);
 
 /* darknet's truth lists: at most max of each image, ending before the first x of exactly 0; indices
  * of usable ones by image, then file order.  start[n + 1] unless NULL: where image i's begin;

@@ -9,7 +9,15 @@
 
 #include "loss/int.h"
 
-int
+struct targets {
+	struct loss_row *row;		/* by head, cell, order of assignment */
+	int nrow;
+	int *first;			/* group g (a cell) holds rows first[g] .. first[g+1]-1 */
+	int ngroup, group[MAX_HEADS + 1];	/* head h owns groups group[h] .. group[h+1]-1 */
+};
+
+/* The most rows of all heads together. */
+static int
 assign_max(const struct loss *s, int nt)
 {
 	long n = 0;
@@ -82,7 +90,8 @@ assign_count(struct loss *s, const struct truth *t, int nt)
 	free(row);
 }
 
-void
+/* loss_ops.count */
+static void
 targets_make(struct targets *g, const struct loss *s, const struct truth *t, int nt)
 {
 	size_t max = 0;
@@ -109,7 +118,7 @@ targets_make(struct targets *g, const struct loss *s, const struct truth *t, int
 	g->first[g->ngroup] = g->nrow;
 }
 
-void
+static void
 targets_free(struct targets *g)
 {
 	free(g->row);

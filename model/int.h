@@ -27,12 +27,6 @@ int cfg_section_type(const struct cfg *, const struct cfg_section *, enum layer_
 int cfg_leftover(struct cfg_reader *, const char *section);	/* keys that nobody read */
 int cfg_knows(const char *section, const char *key);
 
-/* ---- weights.c ----------------------------------------------------------------------------- */
-
-/* Kernels between a file's [o][i][s][s] and memory's [s][s][i][o]. */
-void weights_permute(const struct param *, const float *from, float *to, int to_memory);
-int weights_check(const char *path, const struct param *, const float *, struct err *);
-
 #ifdef __cplusplus
 }
 #endif

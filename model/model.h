@@ -136,7 +136,6 @@ void cfg_unlex(struct cfg_sections *);
 /* ---- cfgparse.c: a darknet cfg ------------------------------------------------------------- */
 
 const char *layer_name(enum layer_type);	/* "convolutional" ... */
-const char *act_name(enum act);
 #define MAX_HEADS 8
 #define MAX_MASK 32
 
@@ -176,8 +175,6 @@ int weights_save_darknet(const char *path, const struct cfg *, const struct para
     const struct weights *, int cutoff, struct err *);
 int weights_save(const char *path, const struct cfg *, const struct params *,
     const struct weights *, char *const *key, char *const *value, int nmeta, struct err *);
-int weights_load_st(const char *path, const struct cfg *, const struct params *, struct weights *,
-    int cutoff, struct err *);
 
 /* ---- checkpoint.c -------------------------------------------------------------------------- */
 

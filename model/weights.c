@@ -14,9 +14,13 @@
 
 #include "model/int.h"
 
+static int
+weights_load_st(const char *path, const struct cfg *c, const struct params *par, struct weights
+    *w, int cutoff, struct err *e);
+
 /* Kernels between the file's [o][i][s][s] and memory's [s][s][i][o], 16 filters at a time: as many
  * streams as a cache keeps. */
-void
+static void
 weights_permute(const struct param *p, const float *from, float *to, int to_memory)
 {
 	size_t taps = (size_t)p->s * (size_t)p->s, in = (size_t)p->i, out = (size_t)p->o;
@@ -34,7 +38,7 @@ weights_permute(const struct param *p, const float *from, float *to, int to_memo
 }
 
 /* NaN in, NaN out; so with a variance that 1e-5 does not lift above 0 (real files have -7e-44). */
-int
+static int
 weights_check(const char *path, const struct param *p, const float *v, struct err *e)
 {
 	static const char *const names[] = { "weights", "biases", "scales", "means", "variances" };
@@ -436,7 +440,7 @@ load_set(const struct st *st, const char *path, const struct cfg *c, const struc
 	return bad;
 }
 
-int
+static int
 weights_load_st(const char *path, const struct cfg *c, const struct params *par,
     struct weights *w, int cutoff, struct err *e)
 {

@@ -98,9 +98,6 @@ size_t net_floats(const struct net *, int layer);	/* of its output, for the imag
 int net_rows(const struct net *, const struct layer *);	/* n * h * w of its output */
 struct net_moments { float *mean, *m2, count; };
 struct net_moments net_moments(struct net *, int layer);	/* of the batch, over all ranks */
-int net_synced(const struct net *);	/* batch statistics are merged over ranks */
-void net_merge_ranks(struct net *, const struct layer *, struct net_moments *);
-float *net_merge_area(struct net *);
 uint64_t net_dropout_key(const struct net *, int layer);
 uint64_t net_dropout_first(const struct net *, int layer); /* number of the first element */
 double net_lap(struct net *, double since, int layer, int what);	/* for net->time */

@@ -8,7 +8,7 @@
 
 /* ---- batch-norm over ranks ---------------------------------------------------------------- */
 
-float *
+static float *
 net_merge_area(struct net *net)
 {
 	size_t off = 0;
@@ -19,7 +19,8 @@ net_merge_area(struct net *net)
 	return net->bn + off;
 }
 
-int
+/* Batch statistics are merged over ranks. */
+static int
 net_synced(const struct net *net)
 {
 	return net->opt.syncbn && net->opt.sync && net->opt.sync->size > 1;
@@ -43,7 +44,7 @@ net_moments(struct net *net, int layer)
 
 /* All ranks' (count, mean, m2) side by side, by a sum in which each fills its own place; then one
  * merge in rank order, the same on every rank. */
-void
+static void
 net_merge_ranks(struct net *net, const struct layer *l, struct net_moments *m)
 {
 	const struct dev_ops *o = net->dev->ops;

@@ -11,6 +11,13 @@
 
 #include "score/int.h"
 
+static int
+eval_read_text(struct scan *s, const char *path, eval_sink *sink, void *arg, struct err *e);
+
+static int
+eval_read_folder(const char *path, const struct eval_names *names, eval_sink *sink, void *arg,
+    struct err *e);
+
 enum { HAS_IMAGE = 1, HAS_CLASS = 2, HAS_BOX = 4, HAS_SCORE = 8, HAS_OBJECTS = 16 };
 
 struct found {
@@ -704,7 +711,7 @@ comp4(struct scan *s, const char *path, const char *from, const char *to, eval_s
 	return r;
 }
 
-int
+static int
 eval_read_text(struct scan *s, const char *path, eval_sink *sink, void *arg, struct err *e)
 {
 	const char *from, *to;
@@ -861,7 +868,7 @@ comp4_file(const char *path, const struct folder *f, struct err *e)
 	return r;
 }
 
-int
+static int
 eval_read_folder(const char *path, const struct eval_names *names, eval_sink *sink, void *arg,
     struct err *e)
 {

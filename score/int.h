@@ -53,9 +53,6 @@ void eval_shape_learn(struct eval_shape *, const char *record, const char *end);
 /* SHAPE_ROOM bytes must stand behind p.  The place behind the record, or NULL: not so simple. */
 const char *eval_shape_read(const struct eval_shape *, const char *p, struct eval_in *);
 int eval_read_scan(struct scan *, eval_sink *, void *arg, struct err *);	/* not folders */
-int eval_read_text(struct scan *, const char *path, eval_sink *, void *arg, struct err *);
-int eval_read_folder(const char *path, const struct eval_names *, eval_sink *, void *arg,
-    struct err *);
 int eval_line(struct scan *, const char **from, const char **to);	/* 0: no more */
 int eval_words(const char *p, const char *end, const char **word, size_t *len, int max);
 int eval_folder(const char *path, char ***file, struct err *);	/* *.txt, sorted; their number */

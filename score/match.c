@@ -12,9 +12,17 @@
 
 #include "score/score.h"
 
+static int eval_side_of(struct eval_set *s, const struct eval_in *in);
+
+static int eval_settle_classes(struct eval_set *s, struct err *e);
+
+static void eval_classes_open(struct eval_set *s);
+
+static void eval_classes_clear(struct eval_set *s);
+
 enum { BLOCK = 1 << 14 };		/* detections */
 
-void
+static void
 eval_set_open(struct eval_set *s, const struct eval_truth *t, struct eval *ev)
 {
 	memset(s, 0, sizeof *s);
@@ -36,7 +44,7 @@ forget(struct eval_set *s)
 	memset(s->seen, 0, (size_t)s->truth->n);
 }
 
-void
+static void
 eval_set_close(struct eval_set *s)
 {
 	forget(s);
@@ -330,7 +338,9 @@ can_reread(const char *path)
 	       (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
 }
 
-int
+/* Read the files and score them.  renew: makes an empty struct eval when reading starts again
+ * because the detections are not sorted by picture. */
+static int
 eval_set_read(struct eval_set *s, char *const *path, int n,
     struct eval *(*renew)(void *arg, struct eval *), void *arg, struct err *e)
 {
@@ -356,7 +366,7 @@ eval_set_read(struct eval_set *s, char *const *path, int n,
  * Names count where both have them, ids where the truth has its own, else numbers.  When a name is
  * unknown, positions decide if both sides count the same classes; that is known only at the end. */
 
-void
+static void
 eval_classes_open(struct eval_set *s)
 {
 	const struct eval_truth *t = s->truth;
@@ -370,7 +380,7 @@ eval_classes_open(struct eval_set *s)
 }
 
 /* Forget the classes of the detections. */
-void
+static void
 eval_classes_clear(struct eval_set *s)
 {
 	for (int i = 0; i < s->nside; i++)
@@ -453,7 +463,7 @@ more_places(struct eval_set *s)
 }
 
 /* The side of a detection, a new one where it is the first of its class. */
-int
+static int
 eval_side_of(struct eval_set *s, const struct eval_in *in)
 {
 	struct eval_side *d;
@@ -510,7 +520,7 @@ numbers_fit(const struct eval_set *s, struct err *e)
 }
 
 /* All names known: fine.  Else by position, when both sides count the same classes. */
-int
+static int
 eval_settle_classes(struct eval_set *s, struct err *e)
 {
 	const struct eval_truth *t = s->truth;

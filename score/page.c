@@ -9,6 +9,14 @@
 
 #include "score/int.h"
 
+enum { EVAL_SCORES = 1001 };	/* scores k / 1000 of a curve over them */
+
+static void eval_figure_curves(FILE *f, struct eval *e, const struct eval_truth *truth);
+
+static void eval_figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *truth);
+
+static void eval_figure_analysis(FILE *f, const struct eval_analysis *a);
+
 enum { CLASSES = 400, LISTED = 25, CHANGES = 12 };
 
 static void
@@ -419,7 +427,7 @@ eval_write_pr(FILE *f, struct eval *e, const struct eval_truth *truth, struct ev
 }
 
 /* COCO's interpolated precision: the largest at recall i * 0.01 or more. */
-int
+static int
 eval_pr(const struct eval *e, int c, int t, double npos, double *p)
 {
 	double *rc, *pr, tp = 0, fp = 0;
@@ -450,7 +458,8 @@ eval_pr(const struct eval *e, int c, int t, double npos, double *p)
 	return 1;
 }
 
-void
+/* Plain precision, recall, F1 over each score k / 1000; c -1: all classes together. */
+static void
 eval_by_score(struct eval *e, int c, double npos, double *p, double *r, double *f1)
 {
 	const uint32_t *order;
@@ -635,7 +644,7 @@ score_curves(FILE *f, struct eval *e, double all)
 	fputs("</p>\n", f);
 }
 
-void
+static void
 eval_figure_curves(FILE *f, struct eval *e, const struct eval_truth *truth)
 {
 	double *npos = (double *)xcalloc((size_t)e->nclass * (size_t)e->words + 1, sizeof *npos);
@@ -783,7 +792,7 @@ confused(const struct matrix *m)
 	fprintf(m->f, "</tbody></table>%s</div>\n", shown ? "" : "<p>None.</p>");
 }
 
-void
+static void
 eval_figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *truth)
 {
 	struct matrix m = { .f = f, .truth = truth };
@@ -811,7 +820,7 @@ eval_figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *t
 
 /* ---- what errors cost ---- */
 
-void
+static void
 eval_figure_analysis(FILE *f, const struct eval_analysis *a)
 {
 	static const char *const what[EVAL_TIDE] = { "", "place (Loc)", "class (Cls)",

@@ -18,7 +18,6 @@ extern "C" {
 
 /* Kind by content.  names: class names of a kind that has none, or NULL. */
 int eval_truth_read(struct eval_truth *, const char *path, const char *names, struct err *);
-int eval_truth_other(struct eval_truth *, const char *path, const char *names, struct err *);
 int eval_truth_class(const struct eval_truth *, int64_t id);	/* its index, -1: not there */
 void eval_truth_close(struct eval_truth *);
 
@@ -75,16 +74,6 @@ struct eval_set {
 	char *last_image;
 	size_t last_len, last_cap;
 };
-void eval_classes_open(struct eval_set *);
-void eval_classes_clear(struct eval_set *);
-int eval_side_of(struct eval_set *, const struct eval_in *);
-int eval_settle_classes(struct eval_set *, struct err *);
-void eval_set_open(struct eval_set *, const struct eval_truth *, struct eval *);
-void eval_set_close(struct eval_set *);
-/* Read the files and score them.  renew: makes an empty struct eval when reading starts again
- * because the detections are not sorted by picture. */
-int eval_set_read(struct eval_set *, char *const *path, int n,
-    struct eval *(*renew)(void *arg, struct eval *), void *arg, struct err *);
 
 /* ---- match.c: one side read, told, scored -------------------------------------------------- */
 
@@ -180,14 +169,6 @@ struct eval_report {
 	double level;
 };
 void eval_report(FILE *, const struct eval_report *);
-void eval_figure_curves(FILE *, struct eval *, const struct eval_truth *);
-void eval_figure_confusion(FILE *, struct eval_errors *, const struct eval_truth *);
-void eval_figure_analysis(FILE *, const struct eval_analysis *);
-/* Precision at the 101 recalls, class c, threshold t; npos its truths.  0: undefined. */
-int eval_pr(const struct eval *, int c, int t, double npos, double *p);
-/* Plain precision, recall, F1 over each score k / 1000; c -1: all classes together. */
-enum { EVAL_SCORES = 1001 };
-void eval_by_score(struct eval *, int c, double npos, double *p, double *r, double *f1);
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,9 @@
 #include "score/int.h"
 #include "shard/shard.h"
 
+static int
+eval_truth_other(struct eval_truth *t, const char *path, const char *names, struct err *e);
+
 struct category { int64_t id; char *name; };
 struct annotation { struct box b; int64_t image, category; };
 struct coco {
@@ -790,7 +793,7 @@ only_txt(const char *path, char ***file, struct err *e)
 	return n;
 }
 
-int
+static int
 eval_truth_other(struct eval_truth *t, const char *path, const char *names, struct err *e)
 {
 	char **file = NULL;

@@ -14,6 +14,8 @@
 
 #include "shard/shard.h"
 
+static void pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path);
+
 /* Pictures seen so far by their bytes; a power of two of places, item -1: free. */
 struct seen { XXH128_hash_t *sum; int *item; size_t cap, n; };
 struct source { int shard; long record; };	/* shard -1: a file */
@@ -542,7 +544,7 @@ recode(const struct pack_opts *o, struct pack_job *j, struct image *im)
 }
 
 /* Decode the job's bytes: size, remarks, recoding. */
-void
+static void
 pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 {
 	struct record *r = &j->rec;

@@ -125,7 +125,6 @@ struct pack_job {			/* one picture on its way */
 	char *bad, *note;		/* why it is left out; remarks, one a line */
 	int done;
 };
-void pack_decode(const struct pack_opts *, struct pack_job *, const char *path); /* its bytes */
 /* 0 packed; -1 failed, nothing written. */
 int pack_run(const struct pack_opts *, struct pack_result *, struct err *);
 /* Pictures byte for byte and labels as yolo, coco or voc, into a new or empty folder. */

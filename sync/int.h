@@ -16,10 +16,6 @@ enum { MEET_SMALL = 16384, MEET_SLOT = 1 << 21 };	/* bytes */
 struct meet *meet_map(int size, struct err *);		/* before a fork */
 /* Between processes that a launcher started: rank 0 waits for the others at the socket "name". */
 struct meet *meet_join(int rank, int size, const char *name, double deadline, struct err *);
-/* sync_join.c: its two sides.  peer: sockets that stay open, [size] on rank 0 (own: -1), else
- * one. */
-int join_host(int size, const char *name, double until, int fd, int *peer, struct err *);
-int join_rank(int rank, int size, const char *name, double until, int *fd, int *peer, struct err *);
 void meet_close(struct meet *);
 /* Begin an operation: say what and how much, wait for all, and see that all say the same. */
 int meet_begin(struct meet *, int rank, double deadline, const char *what, size_t n, struct err *);

@@ -25,6 +25,12 @@
 
 #include "sync/int.h"
 
+static int
+join_rank(int rank, int size, const char *name, double until, int *fd, int *peer, struct err
+    *e);
+
+static int join_host(int size, const char *name, double until, int fd, int *peer, struct err *e);
+
 enum { SLICE_MS = 100, SPIN = 3000 };
 
 /* What a rank last came to do.  Two, in turn: who is one operation ahead must not overwrite what
@@ -485,7 +491,8 @@ host(int size, int lsock, int fd, double until, int *peer, struct err *e)
 	return 0;
 }
 
-int
+/* peer: sockets that stay open, [size] on rank 0 (own: -1), else one. */
+static int
 join_host(int size, const char *name, double until, int fd, int *peer, struct err *e)
 {
 	int lsock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r;
@@ -503,7 +510,7 @@ join_host(int size, const char *name, double until, int fd, int *peer, struct er
 	return r;
 }
 
-int
+static int
 join_rank(int rank, int size, const char *name, double until, int *fd, int *peer, struct err *e)
 {
 	struct hello h = { rank, size };

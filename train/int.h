@@ -29,16 +29,6 @@ struct train_run {
 	double since;			/* when the last step ended */
 	long images;			/* trained on so far */
 };
-int run_files(struct train_run *, struct err *);	/* rank 0: logs, run.cfg, the validator */
-long run_epoch(const struct train_run *, long step);
-int run_per_rank(const struct train_cmd *);	/* pictures of a step for one rank, at most */
-int run_log(struct train_run *, const struct batch *, const struct step_result *, double lr,
-    struct err *);
-/* Rank 0: validation at an epoch's end, then the checkpoint; weights that are not finite are an
- * error, and the checkpoint before stays. */
-int run_keep(struct train_run *, int epoch_end, struct err *);
-int run_done(const struct train_run *);	/* no better for as long as patience allows */
-void run_skipped(const struct train_run *, const struct batch *); /* names the pictures */
 
 #ifdef __cplusplus
 }

@@ -234,8 +234,6 @@ struct train_cmd {
 /* Options, resume, data (packed into the run's folder unless it is a shard), cfg and recipe.
  * Starts no thread and touches no device.  The message is empty where yolo-prep has said it. */
 int train_prepare(struct train_cmd *, struct err *);
-int train_data(struct train_cmd *, struct err *);	/* its part: train and val are opened */
-int train_weigh(struct train_cmd *, struct err *);	/* class weights, from the data */
 int train_fit(struct train_cmd *, struct err *);	/* trainfit.c: -1: it could learn nothing */
 /* trainuse.c: what the user should know of this run, each in one line. */
 void train_tell_unused(const struct train_cmd *);	/* settings that it does not look at */

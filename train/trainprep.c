@@ -18,6 +18,10 @@
 
 #include "train/int.h"
 
+static int train_weigh(struct train_cmd *c, struct err *e);
+
+static int train_data(struct train_cmd *c, struct err *e);
+
 static const char letters[] = "ALSbenpsw";	/* saved in the checkpoint */
 
 /* All options that determine numbers, one a line, sorted; also those that only end or save. */
@@ -698,7 +702,8 @@ same_classes(const struct train_cmd *c, struct err *e)
 	return 0;
 }
 
-int
+/* Its part: train and val are opened. */
+static int
 train_data(struct train_cmd *c, struct err *e)
 {
 	char *const in[] = { (char *)c->arg['v'] };
@@ -715,7 +720,7 @@ train_data(struct train_cmd *c, struct err *e)
 }
 
 /* The boxes of each class that are trained on, where weights are to follow from them. */
-int
+static int
 train_weigh(struct train_cmd *c, struct err *e)
 {
 	int head[MAX_HEADS], n = cfg_heads(c->cfg, head, MAX_HEADS), bad = 0;

@@ -12,6 +12,20 @@
 
 #include "train/int.h"
 
+static void run_skipped(const struct train_run *r, const struct batch *b);
+
+static int
+run_log(struct train_run *r, const struct batch *b, const struct step_result *s, double lr,
+    struct err *e);
+
+static int run_keep(struct train_run *r, int epoch_end, struct err *e);
+
+static int run_files(struct train_run *r, struct err *e);
+
+static long run_epoch(const struct train_run *r, long step);
+
+static int run_done(const struct train_run *r);
+
 static volatile sig_atomic_t asked;
 
 static void
@@ -22,7 +36,9 @@ on_signal(int sig)
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-int
+/* Rank 0: validation at an epoch's end, then the checkpoint; weights that are not finite are an
+ * error, and the checkpoint before stays. */
+static int
 run_per_rank(const struct train_cmd *c)
 {
 	return (c->recipe.batch + (int)c->ranks - 1) / (int)c->ranks;
@@ -435,7 +451,7 @@ peak_mb(void)
 	return u.ru_maxrss / 1024.;
 }
 
-long
+static long
 run_epoch(const struct train_run *r, long step)
 {
 	return (long)((double)step * r->c->recipe.batch / (double)r->c->from.samples);
@@ -456,7 +472,8 @@ append(struct train_run *r, FILE *f, const char *name, const char *row, struct e
 	return err_set(e, "%s/%s: %s", r->c->dir, name, strerror(why));
 }
 
-int
+/* pictures of a step for one rank, at most */
+static int
 run_log(struct train_run *r, const struct batch *b, const struct step_result *s, double lr,
     struct err *e)
 {
@@ -502,7 +519,8 @@ records_of(const struct train_run *r, const struct batch *b, long *out)
 	return have;
 }
 
-void
+/* Names the pictures. */
+static void
 run_skipped(const struct train_run *r, const struct batch *b)
 {
 	long *rec = (long *)xcalloc((size_t)b->n_global * AUG_PICTURES, sizeof *rec);
@@ -629,7 +647,8 @@ check_finite(const struct train_run *r, struct err *e)
 	    "or -O clip helps most often", r->step, r->t->skipped, r->c->dir);
 }
 
-int
+/* No better for as long as patience allows. */
+static int
 run_done(const struct train_run *r)
 {
 	const struct recipe *p = &r->c->recipe;
@@ -659,7 +678,7 @@ judge(struct train_run *r, const struct val_result *v)
 }
 
 /* Validation comes first, so that the checkpoint knows the best. */
-int
+static int
 run_keep(struct train_run *r, int epoch_end, struct err *e)
 {
 	struct val_result v;
@@ -707,7 +726,8 @@ check_best(const struct train_run *r, const char *path, struct err *e)
 	return 0;
 }
 
-int
+/* Rank 0: logs, run.cfg, the validator. */
+static int
 run_files(struct train_run *r, struct err *e)
 {
 	struct train_cmd *c = r->c;
