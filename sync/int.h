@@ -33,7 +33,6 @@ int meet_turn(struct meet *);			/* 0, 1, 0, 1 ... */
 int shm_open_sync(struct sync *, struct err *);
 int shm_sum_host(struct sync *, double *buf, size_t n);
 int shm_barrier(struct sync *);
-int nccl_open_sync(struct sync *, struct err *);	/* what dev->nccl points to */
 
 #ifdef __cplusplus
 }

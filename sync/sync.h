@@ -64,6 +64,7 @@ void sync_alive(struct sync *);		/* "I work": long work between operations is no
 void sync_fail(struct sync *, const char *why) NORETURN;	/* tell the others and end */
 void world_fail(const struct world *, const char *why) NORETURN;	/* before a sync is open */
 int meet_joined(const struct meet *);
+int nccl_open_sync(struct sync *, struct err *);	/* what dev->nccl points to */
 
 #ifdef __cplusplus
 }
