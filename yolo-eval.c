@@ -1,7 +1,7 @@
 /* yolo-eval.c -- the program: score detections against truth.
  *
  * Results are rows `rule class metric value` on stdout; what was noticed about the input goes to
- * stderr.  Truth is read whole, detections pass through (evalset.c). */
+ * stderr.  Truth is read whole, detections pass through (score/match.c). */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>

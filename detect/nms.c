@@ -1,7 +1,7 @@
-/* nms.c -- suppression's methods by name, its candidates, and the way from network to picture.
+/* nms.c -- suppression: methods by name, candidates, rules; and from network to picture.
  *
  * A candidate is a box and a class whose score passes.  All candidates are sorted once, by score
- * and then by index; suppress.c walks them in that order. */
+ * and then by index; the rules walk them in that order. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

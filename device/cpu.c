@@ -1,4 +1,4 @@
-/* cpu.c -- the CPU as a device: host memory, oneDNN's GEMM (cpubf16.c has that of bfloat16).
+/* cpu.c -- the CPU as a device: host memory, oneDNN's GEMM, also of bfloat16 numbers.
  *
  * Nothing is queued: an operation has ended when its function returns.  dnnl_sgemm (row-major, the
  * same call in oneDNN 2 and 3) takes all threads of the device, and one when it is called inside a

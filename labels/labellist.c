@@ -1,4 +1,4 @@
-/* labellist.c -- which pictures: lists, darknet's .data.
+/* labellist.c -- which pictures: lists, darknet's .data, folders.
  *
  * A relative name of a list is looked up from the working directory, as darknet does, then from the
  * list's own folder. */

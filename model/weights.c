@@ -1,4 +1,4 @@
-/* weights.c -- parameters in files: darknet's .weights (checkpoints: weights_st.c).
+/* weights.c -- parameters in files: darknet's .weights and checkpoints.
  *
  * A .weights file has a header (three int32 version numbers and the images seen, 32 bits before
  * version 0.2, 64 since) and then bare floats in layer order: biases (beta with batch-norm), and

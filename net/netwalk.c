@@ -1,4 +1,4 @@
-/* netwalk.c -- the forward walk through the layers.
+/* netwalk.c -- the walk through the layers, forward and backward.
  *
  * With several ranks the batch statistics of each layer are merged over all of them when syncbn is
  * set: count, mean and squared deviations, by Chan's update. */

@@ -1,8 +1,8 @@
-/* dets.c -- detections from JSON, and which kind of file it is.
+/* dets.c -- detections from JSON and text, and which kind of file it is.
  *
  * JSON: an array of COCO results; an object with such an array under "annotations"; objects one
  * after the other (yolo-detect -f json); darknet's array of frames with "objects".  A record's
- * keys may stand in any order, and others are passed over.  Text kinds are in evaltext.c. */
+ * keys may stand in any order, and others are passed over.  Text kinds follow behind. */
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>

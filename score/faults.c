@@ -1,4 +1,4 @@
-/* faults.c -- what became of each detection and each truth, for error analysis.
+/* faults.c -- what became of each detection and each truth: error analysis and its lists.
  *
  * One pass at IoU 0.5, no maxDets: detections by falling score take the best free truth of their
  * class (COCO's walk); what falls on an ignored region is set aside.  A false positive is then, in

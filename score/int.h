@@ -32,7 +32,7 @@ int scan_fail(struct scan *, const char *at, const char *fmt, ...) PRINTF(3, 4);
 int scan_error(struct scan *, struct err *);		/* the last failure as file:line: why */
 int scan_again(struct scan *);
 #define SCAN_SLACK 16		/* NULs behind every text here */
-int scan_decimal(const char **p, double *);	/* the nearest double; -1: no number.  evalnum.c */
+int scan_decimal(const char **p, double *);	/* the nearest double; -1: no number */
 char scan_peek(struct scan *);
 int scan_want(struct scan *, char);
 int scan_next(struct scan *, char close);

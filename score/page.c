@@ -1,5 +1,4 @@
-/* page.c -- yolo-eval -r: the numbers, where the detector fails, and the comparison, in a
- * page.
+/* page.c -- yolo-eval -r: the numbers, where the detector fails, the comparison, in a page.
  *
  * Tables are cut at some hundred rows so that the page stays small; each says what it leaves out.
  * The page is a function of the inputs: no date, no host. */

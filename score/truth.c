@@ -1,4 +1,4 @@
-/* truth.c -- truth from COCO json, and truth in general.
+/* truth.c -- truth from COCO json, shards and what labels/ reads, and truth in general.
  *
  * Everything stands as the file has it: zero-area boxes, crowds, areas, ids; what counts is for
  * the rules to say.  Pictures are sorted by id, classes by category id; truths keep the order of

@@ -14,7 +14,7 @@ extern "C" {
 size_t train_ring_bytes(struct train_cmd *);	/* what the loader takes */
 /* The device of a rank: -d, one of a list, or the best there is. */
 struct dev *train_device(const struct train_cmd *, int rank, const struct dev_opts *, struct err *);
-/* What trainrun.c and trainkeep.c share of a rank. */
+/* What the files of a run share of a rank. */
 struct train_run {
 	struct train_cmd *c;
 	struct dev *dev;

@@ -442,7 +442,7 @@ recipe_cfg_text(const struct cfg *c, enum loss_kind kind, int w, int h)
  *
  * The darknet-iou flavour reads them from the cfg's heads, so a setting is written there; ciou and
  * ultralytics-archive have them in their struct loss.  The other flavours know none of them: a
- * setting is refused, a key of the cfg is named by cfguse.c. */
+ * setting is refused, a key of the cfg is named by recipe_tell(). */
 
 #define MOST_WEIGHT 10	/* of a class with ciou: a box or two shall not outweigh all others */
 

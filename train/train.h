@@ -178,7 +178,7 @@ int recipe_loss(struct recipe *, struct cfg *, const struct settings *, struct e
 /* Weights of the classes from the boxes that each has; count: those of the data. */
 int recipe_classes(struct recipe *, struct cfg *, const struct settings *, const long *count,
     struct err *);
-/* cfguse.c: the keys that the file gives and a training of this kind does not look at, as in
+/* The keys that the file gives and a training of this kind does not look at, as in
  * "[net] hue; [yolo] max iou_loss"; NULL: none.  free() */
 struct cfg_use {
 	enum loss_kind loss;

@@ -1,4 +1,4 @@
-/* trainprep.c -- from the command line to what a rank needs: options, cfg, recipe.
+/* trainprep.c -- from the command line to what a rank needs: options, cfg, recipe, data.
  *
  * A resumed run takes every option that determines numbers from its checkpoint; options given again
  * must agree. */

@@ -1,4 +1,4 @@
-/* trainrun.c -- the loop of one rank: batch, step, log, checkpoint, validation.
+/* trainrun.c -- the loop of one rank: batch, step, log, validation, and what is kept.
  *
  * Every rank runs the same loop; rank 0 writes the files and prints.  A signal asks for an end, and
  * the ranks agree on it after the step: the sum of their flags is the same everywhere. */
