@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "sync/int.h"
+#include "kernel/kernel.h"
 
 enum { GRACE = 2 };			/* seconds from SIGTERM to SIGKILL when a rank has failed */
 

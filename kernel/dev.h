@@ -46,12 +46,12 @@
 #define STORED_AS(f) f
 #endif
 
+#include "kernel/kernel.h"
+
 #if defined(EMU)
 #include "test/emu.h"
 #elif defined(__CUDACC__)
 #include <cuda_runtime.h>
-
-#include "kernel/kernel.h"
 
 #define BACKEND(f) STORED_AS(f##_cuda)
 #define KERNEL static __global__ void

@@ -1,13 +1,12 @@
 /* kernel.h -- the tables of kernels, and what a kernel sees of its device.
  *
- * Needs base, and model for the names of activations.  Promises: results do not depend on block
+ * Needs base.  Promises: results do not depend on block
  * sizes, threads or scheduling; no kernel knows of networks.  dev.h is the dialect that they are
  * written in. */
 #ifndef KERNEL_PART_H
 #define KERNEL_PART_H
 
 #include "base/base.h"
-#include "model/model.h"
 
 #ifdef __cplusplus
 extern "C" {

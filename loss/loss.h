@@ -7,11 +7,12 @@
 
 #include "base/base.h"
 #include "model/model.h"
-#include "kernel/kernel.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+struct dev;
 
 /* ---- losses and their gradients ------------------------------------------------------------ */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "loss/int.h"
+#include "kernel/kernel.h"
 
 struct targets {
 	struct loss_row *row;		/* by head, cell, order of assignment */

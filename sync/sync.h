@@ -6,7 +6,6 @@
 #define SYNC_PART_H
 
 #include "base/base.h"
-#include "kernel/kernel.h"
 
 #ifdef __cplusplus
 extern "C" {

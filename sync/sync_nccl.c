@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "sync/int.h"
+#include "kernel/kernel.h"
 
 enum { NCCL_LEAST = 21800, LOOK_MS = 100 };
 

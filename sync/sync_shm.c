@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "sync/int.h"
+#include "kernel/kernel.h"
 
 static void
 take(struct sync *s, int host, void *dst, const void *src, size_t bytes)

@@ -12,7 +12,7 @@ my @table = (			# part, its door, the parts below that it may use besides base
 	['base', '', ''],
 	['image', '', ''],
 	['model', 'cfgparse', ''],
-	['kernel', 'conv', 'model'],
+	['kernel', 'conv', ''],
 	['sync', 'nccl_sync', 'kernel'],
 	# A box is clipped to its picture, whose size stands in the picture's header.
 	['labels', '', 'image'],

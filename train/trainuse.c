@@ -1,8 +1,8 @@
 /* trainuse.c -- what the user should know of a run: settings without effect, what -R changes, and
  * the command that a run.cfg came from.
  *
- * recipe_tell() says the same of the cfg's keys.  A setting is named when it is given, nobody looks at
- * it, and its value is not what happens anyway. */
+ * recipe_tell() says the same of the cfg's keys.  A setting is named when it is given, nobody
+ * looks at it, and its value is not what happens anyway. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
