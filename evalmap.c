@@ -189,6 +189,7 @@ worker_close(struct worker *w)
 	free(w->mem);
 	free(w->buf.p);
 	free(w->buf.pair);
+	free(w->buf.edge);
 }
 
 /* Chain the boxes of each class, in order; returns how many classes detections have. */

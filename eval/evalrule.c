@@ -6,6 +6,7 @@
  * detection whose best truth is taken has no second choice. */
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "eval/int.h"
@@ -51,6 +52,69 @@ eval_soft(const struct eval_opts *o, enum eval_rule r, int flags)
 	if (a == EV_REMOVE || b == EV_REMOVE)
 		return EV_REMOVE;
 	return a == EV_IGNORE || b == EV_IGNORE ? EV_IGNORE : EV_TRUTH;
+}
+
+/* ---- which truths a detection can touch ---- */
+
+/* Truths by their left edge, so that those which overlap a detection from left to right lie in one
+ * range, found by two searches: thousands of boxes in one picture cost n log n, not n squared. */
+struct edge { double left, reach; int i; };	/* reach: the largest right edge up to here */
+enum { FEW = 24 };				/* truths that are faster looked at one by one */
+
+static int
+by_left(const void *a, const void *b)
+{
+	const struct edge *p = (const struct edge *)a, *q = (const struct edge *)b;
+
+	return p->left < q->left ? -1 : p->left > q->left ? 1 : p->i - q->i;
+}
+
+/* NULL: look at all of them. */
+static const struct edge *
+edges_sort(const struct box *const *g, int n, struct eval_buf *buf)
+{
+	struct edge *v;
+	double reach = -HUGE_VAL;
+
+	if (n <= FEW)
+		return NULL;
+	v = (struct edge *)(buf->edge = xgrow(buf->edge, &buf->edges, (size_t)n, sizeof *v));
+	for (int i = 0; i < n; i++) {
+		v[i] = (struct edge){ g[i]->x, g[i]->x + g[i]->w, i };
+		if (!isfinite(v[i].left) || !isfinite(v[i].reach))
+			return NULL;
+	}
+	qsort(v, (size_t)n, sizeof *v, by_left);
+	for (int i = 0; i < n; i++)
+		v[i].reach = reach = fmax(reach, v[i].reach);
+	return v;
+}
+
+/* [*from, *to) of v: all that a box from left to right can share a pixel with. */
+static void
+edges_range(const struct edge *v, int n, const double *det, int *from, int *to)
+{
+	double left = det[0] - 2, right = det[0] + det[2] + 2;	/* VOC's boxes are a pixel wider */
+	int lo = 0, hi = n;
+
+	while (lo < hi) {
+		int m = lo + (hi - lo) / 2;
+
+		if (v[m].reach < left)
+			lo = m + 1;
+		else
+			hi = m;
+	}
+	*from = lo;
+	for (hi = n; lo < hi;) {
+		int m = lo + (hi - lo) / 2;
+
+		if (v[m].left <= right)
+			lo = m + 1;
+		else
+			hi = m;
+	}
+	*to = lo;
 }
 
 /* ---- COCO ---- */
@@ -168,12 +232,19 @@ least_iou(const struct eval *e, enum eval_rule r)
 	return least;
 }
 
+static int
+by_truth(const void *a, const void *b)
+{
+	return ((const struct pair *)a)->g - ((const struct pair *)b)->g;
+}
+
 /* Truths, and of the first nd detections those that reach the least threshold with one of them. */
 static void
 coco_load(const struct group *p, struct coco *c, int nd, struct eval_buf *buf)
 {
 	const struct eval_opts *o = &p->e->opt;
 	double least = least_iou(p->e, EV_COCO);
+	const struct edge *edge;
 	size_t n = 0;
 
 	for (int i = 0; i < p->nt; i++) {
@@ -186,11 +257,16 @@ coco_load(const struct group *p, struct coco *c, int nd, struct eval_buf *buf)
 		c->soft[c->ng] = s == EV_IGNORE;
 		c->crowd[c->ng++] = s == EV_IGNORE && (b->flags & BOX_CROWD);
 	}
+	edge = least > 0 ? edges_sort(c->g, c->ng, buf) : NULL;
 	for (int d = 0; d < nd; d++) {
 		const double *det = box_of(p->im->det + p->ord[d]);
+		int from = 0, to = c->ng;
 
 		c->first[c->nd] = n;
-		for (int g = 0; g < c->ng; g++) {
+		if (edge)
+			edges_range(edge, c->ng, det, &from, &to);
+		for (int k = from; k < to; k++) {
+			int g = edge ? edge[k].i : k;
 			double v = eval_iou(det, &c->g[g]->x, c->crowd[g]);
 
 			if (v < least)
@@ -198,6 +274,9 @@ coco_load(const struct group *p, struct coco *c, int nd, struct eval_buf *buf)
 			buf->pair = xgrow(buf->pair, &buf->pairs, n + 1, sizeof *c->pair);
 			((struct pair *)buf->pair)[n++] = (struct pair){ v, g };
 		}
+		if (edge && n > c->first[c->nd] + 1)
+			qsort((struct pair *)buf->pair + c->first[c->nd], n - c->first[c->nd],
+			    sizeof *c->pair, by_truth);
 		c->det[c->nd] = d;
 		c->nd += n > c->first[c->nd];
 	}
@@ -264,51 +343,74 @@ struct best {
 	double iou, soft;		/* soft: the largest IoU with an ignored truth */
 };
 
-static struct best
-best_truth(const struct group *p, enum eval_rule r, const struct eval_det *det,
-    const unsigned char *soft)
-{
-	int voc = r == EV_VOC07 || r == EV_VOC10;
-	struct best b = { -1, 0, -HUGE_VAL, 0 };
+struct plain {			/* the truths of a group, for rules other than COCO's */
+	enum eval_rule r;
+	int n, voc;
+	const struct box **g;
+	unsigned char *soft;
+	const struct edge *edge;	/* NULL: all are looked at */
+};
 
-	for (int i = 0; i < p->nt; i++) {
-		const struct box *g = p->im->box + p->tr[i];
+/* Of equal ones the first, but for ultralytics' rule the last. */
+static struct best
+best_truth(const struct group *p, const struct plain *t, const struct eval_det *det)
+{
+	struct best b = { -1, 0, -HUGE_VAL, 0 };
+	int from = 0, to = t->n;
+
+	if (t->edge)
+		edges_range(t->edge, t->n, box_of(det), &from, &to);
+	for (int k = from; k < to; k++) {
+		int i = t->edge ? t->edge[k].i : k;
+		const struct box *g = t->g[i];
 		double v;
 
-		if (soft[i] == EV_REMOVE)
+		if (t->soft[i] == EV_REMOVE)
 			continue;
-		v = voc && p->e->opt.pixel ? iou_pixels(box_of(det), &g->x) :
+		v = t->voc && p->e->opt.pixel ? iou_pixels(box_of(det), &g->x) :
 		    eval_iou(box_of(det), &g->x, 0);
-		if (soft[i] == EV_IGNORE && !voc) {
+		if (t->soft[i] == EV_IGNORE && !t->voc) {
 			b.soft = fmax(b.soft, v);
 			continue;
 		}
-		if (v > b.iou || (r == EV_ULTRA && v == b.iou)) {
+		if (v > b.iou || (v == b.iou && (t->r == EV_ULTRA) == (i > b.truth))) {
 			b.iou = v;
 			b.truth = i;
-			b.ignored = soft[i] == EV_IGNORE;
+			b.ignored = t->soft[i] == EV_IGNORE;
 		}
 	}
 	return b;
+}
+
+/* Where a threshold of 0 or less asks for boxes that do not touch, all truths are looked at. */
+static void
+plain_load(const struct group *p, struct plain *t, uint32_t **used, struct eval_buf *buf)
+{
+	size_t n = (size_t)p->nt;
+
+	t->g = (const struct box **)(buf->p =
+	    xgrow(buf->p, &buf->cap, n * (sizeof *t->g + sizeof **used + 1) + 16, 1));
+	*used = (uint32_t *)(t->g + n);
+	t->soft = (unsigned char *)(*used + n);
+	memset(*used, 0, n * sizeof **used);
+	for (int i = 0; i < p->nt; i++) {
+		t->g[i] = p->im->box + p->tr[i];
+		t->soft[i] = (unsigned char)eval_soft(&p->e->opt, t->r, t->g[i]->flags);
+	}
+	t->edge = least_iou(p->e, t->r) > 0 ? edges_sort(t->g, t->n, buf) : NULL;
 }
 
 static void
 plain_group(const struct group *p, enum eval_rule r, struct eval_buf *buf)
 {
 	const struct eval *e = p->e;
-	int voc = r == EV_VOC07 || r == EV_VOC10;
-	int strict = r == EV_DARKNET || r == EV_ULTRA2019 || (voc && e->opt.strict);
-	size_t nt = (size_t)p->nt;
+	struct plain truth = { .r = r, .n = p->nt, .voc = r == EV_VOC07 || r == EV_VOC10 };
+	int strict = r == EV_DARKNET || r == EV_ULTRA2019 || (truth.voc && e->opt.strict);
 	uint32_t *used;			/* of each truth, bit t */
-	unsigned char *soft;
 
-	used = (uint32_t *)(buf->p = xgrow(buf->p, &buf->cap, nt * (sizeof *used + 1) + 16, 1));
-	soft = (unsigned char *)(used + nt);
-	memset(used, 0, nt * sizeof *used);
-	for (int i = 0; i < p->nt; i++)
-		soft[i] = (unsigned char)eval_soft(&e->opt, r, p->im->box[p->tr[i]].flags);
+	plain_load(p, &truth, &used, buf);
 	for (int d = 0; d < p->nd; d++) {
-		struct best b = best_truth(p, r, p->im->det + p->ord[d], soft);
+		struct best b = best_truth(p, &truth, p->im->det + p->ord[d]);
 		uint32_t code = 0, one = 1;
 
 		for (int t = 0; t < e->niou[r]; t++, one <<= 1) {

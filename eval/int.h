@@ -13,7 +13,7 @@ extern "C" {
 /* One class of one picture: ord[nd] detections by descending score, tr[nt] truths; words are
  * written to code[nd][words + 1] but the last, darknet's IoUs to over[nd].  buf: scratch, kept by
  * the caller. */
-struct eval_buf { void *p, *pair; size_t cap, pairs; };
+struct eval_buf { void *p, *pair, *edge; size_t cap, pairs, edges; };
 void eval_group(const struct eval *, const struct eval_image *, const int *ord, int nd,
     const int *tr, int nt, uint32_t *code, double *over, struct eval_buf *);
 

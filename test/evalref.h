@@ -14,7 +14,7 @@
 
 #include "yolo.h"
 
-enum { MAXI = 4, MAXC = 3, MAXB = 6, MAXD = 9, ALL = MAXI * MAXD };
+enum { MAXI = 4, MAXC = 3, MAXB = 60, MAXD = 9, ALL = MAXI * MAXD };
 
 struct setup {
 	int ni, nc, nb[MAXI], nd[MAXI];
@@ -50,19 +50,22 @@ side(void)
 	return s[rnd(9)];
 }
 
+/* One set in twelve is crowded: more truths of a class than are looked at one by one. */
 static void
 make(struct setup *w)
 {
+	int crowd = !rnd(12), spread = crowd ? 30 : 4;
+
 	memset(w, 0, sizeof *w);
 	w->ni = 1 + rnd(MAXI);
-	w->nc = 1 + rnd(MAXC);
+	w->nc = crowd ? 1 : 1 + rnd(MAXC);
 	for (int i = 0; i < w->ni; i++) {
-		w->nb[i] = rnd(MAXB + 1);
+		w->nb[i] = rnd(crowd ? MAXB + 1 : 7);
 		w->nd[i] = rnd(MAXD + 1);
 		for (int k = 0; k < w->nb[i]; k++) {
 			struct box *b = &w->b[i][k];
 
-			b->x = 4 * rnd(4);
+			b->x = 4 * rnd(spread);
 			b->y = 4 * rnd(3);
 			b->w = side();
 			b->h = side();
