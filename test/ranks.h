@@ -27,7 +27,7 @@ struct outcome {
 };
 
 static inline void
-ok_ended(int good, const struct outcome *o, const char *what, int n)
+seen(int good, const struct outcome *o, const char *what, int n)
 {
 	if (!okf(good, "%s, %d ranks", what, n))
 		printf("# status %d, %.1f s, said: %s\n", o->status, o->secs, o->text);

@@ -294,8 +294,8 @@ geometry(enum aug_kind kind, int n, int w, int h, const char *what)
 		look(out, w, h, n > 1 ? 4 : 3, seen);
 		compare(seen, t, got, w, h, &r);
 	}
-	okf(r.worst <= 2 && r.frames > 150 && !r.lost && !r.orphan, "%s: labels frame their colours",
-	    what);
+	okf(r.worst <= 2 && r.frames > 150 && !r.lost && !r.orphan,
+	    "%s: labels frame their colours", what);
 	printf("# %d labels, worst edge %.2f pixels off, %d lost, %d without colour\n", r.frames,
 	    r.worst, r.lost, r.orphan);
 	for (int k = 0; k < n; k++)

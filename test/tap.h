@@ -1,4 +1,4 @@
-/* tap.h -- what a test written in C says: a line of TAP for each thing seen, the plan at the end. */
+/* tap.h -- what a test in C says: a line of TAP for each thing seen, the plan at the end. */
 #ifndef TAP_H
 #define TAP_H
 
