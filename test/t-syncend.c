@@ -203,8 +203,7 @@ test_launched(void)
 	    "several hosts", 16);
 	setenv("RANK", "16", 1);
 	seen(world_find(&w, &e) < 0 && strstr(e.msg, "RANK=16 is no rank"), &o,
-	    "a rank out of range",
-	    16);
+	    "a rank out of range", 16);
 	setenv("WORLD_SIZE", "1", 1);
 	seen(world_find(&w, &e) == 0 && w.size == 1, &o, "a world of one", 1);
 	setenv("LOCAL_WORLD_SIZE", "2", 1);
