@@ -114,6 +114,22 @@ clean('nobody inside a folder calls its door', calls(sub {
 	return $door{$to} && $from ne $to && ($part{$from} || '') eq $door{$to};
 }));
 clean('no program is used by another file', calls(sub { $program{$_[1]} && $_[0] ne $_[1] }));
+
+# Public for a test alone: a table or a step of a computation that no program shows by itself.
+my %for_tests = map { $_ => 1 } qw(cfg_knows cfg_unused eval_read_scan eval_truth_coco image_load
+    label_yolo net_moments nms_decoded scan_memory st_get);
+my %for_nccl = map { $_ => 1 } qw(meet_beats meet_id shm_barrier shm_sum_host);
+my (%called, %tested);
+$called{$_->[1]} = 1 for grep { $_->[0] ne $_->[2] } @call;
+for (`nm -A -u test/*.o 2>/dev/null`) { $tested{$1} = 1 if /\bU (\S+)$/ }
+my @lonely = grep { !$called{$_} && !/^(stbir?_|_Z)/ && grep { $part{$_} } keys %{$def{$_}} }
+    sort keys %def;
+SKIP: {
+	skip('no test in C is built', 1) unless %tested;
+	clean('every public function has a user in another file', (map { "$_ has none" }
+	    grep { !$for_tests{$_} && !($for_nccl{$_} && !$use{sync_nccl}) } @lonely),
+	    map { "$_ is public for no test" } grep { $for_tests{$_} && !$tested{$_} } @lonely);
+}
 {
 	local $may{train} = { base => 1 };
 	clean('a call against the table is seen', calls(sub { !allowed(@_) }) ? () : 'it is not');
