@@ -15,7 +15,7 @@ FAST    = -ffp-contract=fast -fassociative-math -fno-signed-zeros -fno-trapping-
 	-fno-math-errno -fno-tree-loop-distribute-patterns
 EMU     = g++ -std=c++17 -D_GNU_SOURCE -O2 -g -DEMU -Wall -Wextra -Wno-unused-function $(FLAGS)
 NVFLAGS = -std=c++17 -O3 -D_GNU_SOURCE $(GENCODE) -Xcompiler -Wall
-GOLDEN  = ../shared/golden
+GOLDEN  = $(firstword $(wildcard ../shared/golden) test/golden-own)
 PRECISION = fp32
 WEIGHTS =
 
@@ -52,6 +52,8 @@ MOD  = $(filter-out $(PROG) cuda sync_nccl $(MPIMOD),\
 GPUMOD = cuda $(if $(NCCL),sync_nccl)
 MPIMOD = sync_mpi
 TEST = $(basename $(wildcard test/t-*.c))
+# Those that test/kernels.t runs are not run twice.
+PROVED = test/t-emu-graph $(filter-out test/t-emu-%,$(TEST))
 LIBS = $(DNNL) $(JPEG) $(XXHASH) $(ZLIB) $(YAJL) $(EXPAT) $(YAML) -lm -lpthread -ldl
 ifneq ($(NVCC),)
 HAVE += -DCUDA $(if $(NCCL),-DNCCL)
@@ -137,7 +139,7 @@ test/golden: $(patsubst %.c,%.o,$(wildcard test/golden*.c)) libyolo.a
 	$(LINK) $^ $(LIBS) $(CUDALIB) -o $@
 
 check: default $(TEST) test/golden $(if $(SAN),,$(if $(NVCC),$(if $(NCCL),$(FAKEPROG))))
-	prove -e '' $(PROVE) test/*.t
+	test/check -e '' $(PROVE) test/*.t $(PROVED)
 long: default $(TEST)
 	prove -e '' $(PROVE) test/long/*.t
 golden: test/golden

@@ -261,8 +261,8 @@ eval_errors_add(void *arg, int pic, const struct eval_image *im)
  * FP + FN), least over the score threshold of a class: that is its operating threshold. */
 
 enum { V_BASE = 0, V_MISS = EVAL_IGNORED, V_FP, V_FN };
-const char *const eval_tide_name[EVAL_TIDE] = { "AP50", "Loc", "Cls", "Dupe", "Bkg", "Both", "Miss",
-	"FalsePos", "FalseNeg" };
+static const char *const eval_tide_name[EVAL_TIDE] = { "AP50", "Loc", "Cls", "Dupe", "Bkg", "Both",
+	"Miss", "FalsePos", "FalseNeg" };
 
 static int
 by_score(const void *pa, const void *pb)

@@ -121,7 +121,6 @@ void eval_errors_reset(struct eval_errors *);
 void eval_errors_add(void *errors, int pic, const struct eval_image *);	/* eval_set.each */
 /* TIDE: AP50, then the gain in it from mending each kind.  LRP: of each class; -1 without truth. */
 enum { EVAL_TIDE = 9 };
-extern const char *const eval_tide_name[EVAL_TIDE];
 struct eval_lrp { double all, loc, fp, fn, thr; };
 struct eval_analysis { double tide[EVAL_TIDE]; struct eval_lrp mean, *lrp; };
 void eval_analyse(struct eval_analysis *, const struct eval_errors *);

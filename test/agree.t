@@ -3,20 +3,8 @@
 use strict;
 use warnings;
 use JSON::PP;
-use Test::More;
-
-my $tmp = "/tmp/agree.$$";
-mkdir $tmp or die $!;
-END { system('rm', '-rf', $tmp) if $tmp }
-
-sub spew
-{
-	my ($f, @s) = @_;
-	open my $h, '>', "$tmp/$f" or die "$f: $!";
-	print $h @s;
-	close $h;
-	return "$tmp/$f";
-}
+use lib 'test';
+use Tap;
 
 # A truth of two boxes in one picture; the second has the flag.
 sub truth

@@ -2,7 +2,8 @@
 # detect.t -- yolo-detect on a network made by hand: values, order, formats, inputs, faults.
 use strict;
 use warnings;
-use Test::More;
+use lib 'test';
+use Tap qw(:DEFAULT run);
 use Time::HiRes qw(time sleep);
 require './test/detect.pl';
 

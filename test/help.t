@@ -3,15 +3,11 @@
 # may be said about one after that.
 use strict;
 use warnings;
+use lib 'test';
+use Tap;
 
 my @page = (['yolo-train'], ['yolo-detect'], ['yolo-eval'], ['yolo-prep'], ['yolo-bench', 'step'],
     ['tools/yolo-show']);
-my $n = 0;
-
-sub ok {
-	my ($good, $what) = @_;
-	print $good ? '' : 'not ', 'ok ', ++$n, " - $what\n";
-}
 
 sub in_page {			# key, range, then the words of an item
 	my ($path, $on, @item) = @_;
@@ -42,8 +38,8 @@ for (@page) {
 		$text .= " The default is $default." if $default ne '-';
 		my ($k, $r, $t) = @{$have[$i] || ['', '', '']};
 		my $same = $k eq $key && $r eq $range && index($t, $text) == 0;
-		ok($same, "$prog -O $key");
-		print "# page:    $k $r $t\n# program: $key $range $text\n" if !$same;
+		ok($same, "$prog -O $key") or
+		    diag("page:    $k $r $t\nprogram: $key $range $text");
 	}
 }
-print "1..$n\n";
+done_testing();

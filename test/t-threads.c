@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "yolo.h"
+#include "test/tap.h"
 
 enum { DEVS = 3 };
 static const struct conv_shape shapes[] = {
@@ -62,7 +63,7 @@ int
 main(void)
 {
 	static const int threads[DEVS] = { 1, 2, 5 };
-	int n = (int)(sizeof shapes / sizeof *shapes), bad = 0;
+	int n = (int)(sizeof shapes / sizeof *shapes);
 
 	for (int i = 0; i < n; i++) {
 		float *r[DEVS];
@@ -75,11 +76,8 @@ main(void)
 			good &= !memcmp(r[0], r[j], len * sizeof **r);
 		for (int j = 0; j < DEVS; j++)
 			free(r[j]);
-		printf("%sok %d - %dx%d %d to %d, groups %d: 1, 2, 5 threads\n", good ? "" : "not ",
-		    i + 1, shapes[i].size, shapes[i].size, shapes[i].c, shapes[i].k,
-		    shapes[i].groups);
-		bad += !good;
+		okf(good, "%dx%d %d to %d, groups %d: 1, 2, 5 threads", shapes[i].size,
+		    shapes[i].size, shapes[i].c, shapes[i].k, shapes[i].groups);
 	}
-	printf("1..%d\n", n);
-	return bad ? 1 : 0;
+	return done();
 }
