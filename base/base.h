@@ -61,6 +61,12 @@ void catch_end(void (*f)(int));
 void leave_signals(void);	/* this thread, which computes too, gets none of them */
 int cores(void);	/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
+/* n bytes of digits, perhaps after a minus, as a whole number of 64 bits, but for
+ * the least, which stands for none; -1: they are no such. */
+int num_digits(const char *s, size_t n, int64_t *out);
+/* An id: digits exactly; v, what the n bytes are as a number, if it is whole and up to 9e15 (3.0,
+ * 1e3).  What is wrong, NULL: nothing. */
+const char *num_id(const char *s, size_t n, double v, int64_t *out);
 int num_side(const char *s, int *w, int *h);	/* "416" or "608x352" */
 int num_real(const char *s, double lo, double hi, double *out);	/* finite, locale-free */
 /* Such numbers with commas between: how many; -1: more than max, or something else. */
@@ -90,8 +96,6 @@ int out_open(struct outfile *, const char *path, struct err *);
 int out_commit(struct outfile *, struct err *);	/* closes; -1 when anything was not written */
 void out_abort(struct outfile *);		/* closes and removes */
 int stdout_flush(struct err *);	/* -1: something printed so far could not be written */
-/* The digits of s, n bytes, as a whole number of 64 bits, exactly; -1: they are something else. */
-int num_digits(const char *s, size_t n, int64_t *out);
 int utf8_len(const char *);	/* bytes of the character there, 0: none (a surrogate is none) */
 int utf8_is(const char *);
 void tsv_name(FILE *, const char *);		/* tab, newline, backslash as \t \n \\ */

@@ -318,20 +318,39 @@ num_int(const char *s, long lo, long hi, long *out)
 int
 num_digits(const char *s, size_t n, int64_t *out)
 {
-	int minus = n && *s == '-';
-	uint64_t v = 0, most = (uint64_t)INT64_MAX + (uint64_t)minus;
+	size_t minus = n && *s == '-';
+	int64_t v = 0;
 
-	if (n == (size_t)minus)
+	if (n == minus)
 		return -1;
-	for (size_t i = (size_t)minus; i < n; i++) {
+	for (size_t i = minus; i < n; i++) {
 		unsigned d = (unsigned)(s[i] - '0');
 
-		if (d > 9 || v > (most - d) / 10)
+		if (d > 9 || v > (INT64_MAX - d) / 10)
 			return -1;
 		v = v * 10 + d;
 	}
-	*out = (int64_t)(minus ? 0 - v : v);
+	*out = minus ? -v : v;
 	return 0;
+}
+
+const char *
+num_id(const char *s, size_t n, double v, int64_t *out)
+{
+	size_t digits = 0;
+
+	if (!num_digits(s, n, out))
+		return NULL;
+	while (digits < n && (s[digits] == '-' || (s[digits] >= '0' && s[digits] <= '9')))
+		digits++;
+	if (digits == n || !isfinite(v))
+		return "an id is beyond 64 bits";
+	if (v != floor(v))
+		return "an id is not a whole number";
+	if (fabs(v) > 9e15)
+		return "an id above 9e15 is not written out in digits";
+	*out = (int64_t)v;
+	return NULL;
 }
 
 int

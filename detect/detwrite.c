@@ -20,7 +20,7 @@ struct detwrite {
 	int begun, odd;			/* a record stands; a name was no UTF-8 */
 	struct eval_names *ids;		/* of the truth's pictures */
 	struct eval_pic *pic;
-	int64_t *id;			/* [classes] category ids, -1: none */
+	int64_t *id;			/* [classes] category ids, EVAL_NOID: none */
 	char **id_of;			/* the names that they were found by */
 	char **file;			/* hash table of the files written by name */
 	size_t nfile, capfile;
@@ -145,8 +145,8 @@ find_categories(struct detwrite *t, const struct picture *p)
 	for (int c = 0; c < t->opt.classes; c++) {
 		int i = class_named(name, n, class_name(t, p, c, number), c);
 
-		t->id[c] = i >= 0 ? id[i] : -1;
-		found += t->id[c] >= 0;
+		t->id[c] = i >= 0 ? id[i] : EVAL_NOID;
+		found += i >= 0;
 	}
 	for (int c = 0; c < t->opt.classes && found < t->opt.classes; c++)
 		if (n == t->opt.classes)
@@ -165,7 +165,7 @@ category(struct detwrite *t, const struct picture *p, int cls, int64_t *id, stru
 		t->id = (int64_t *)xcalloc((size_t)t->opt.classes, sizeof *t->id);
 	if (!t->id_of || t->id_of != name)
 		find_categories(t, p);
-	if ((*id = t->id[cls]) >= 0)
+	if ((*id = t->id[cls]) != EVAL_NOID)
 		return 0;
 	return err_set(e, "class '%s' of the network is none of the %d of the %s, so it has no "
 	    "category id: -n gives names, -O ids=FILE ids", class_name(t, p, cls, number),
@@ -257,7 +257,7 @@ add_coco(struct detwrite *t, const struct picture *p, const struct detections *v
 			return 1;
 		}
 		id = t->pic[i].id;
-	} else if (p->id >= 0)
+	} else if (p->id != -1)
 		id = p->id;
 	else
 		named = picname_digits(p->name, &id);

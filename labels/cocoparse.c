@@ -1,7 +1,8 @@
 /* cocoparse.c -- COCO's instances json, read as a stream.
  *
  * The file is parsed in blocks and never held; what is kept is 100 bytes an annotation.  Ids are
- * taken by value: 17 and "17" are one id; other text and numbers beyond 64 bits stay text. */
+ * taken by value: 17 and "17" are one id; other text in quotes stays text, and so do
+ * numbers beyond 64 bits. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -63,42 +64,41 @@ copy(const void *s, size_t n)
 	return p;
 }
 
-/* An id from its text: a whole number of 64 bits by its value, anything else as it stands. */
-static void
-set_id(struct coco_id *id, const void *text, size_t n)
+/* An id from its text: a whole number by its value, in quotes or not; another word in quotes, and
+ * digits beyond 64 bits, as they stand.  0: it is none of these. */
+static int
+set_id(struct coco *c, struct coco_id *id, const char *text, size_t n, const double *number)
 {
 	char *s = copy(text, n);
-	long v;
-	double d;
+	const char *why = NULL;
 
 	free(id->s);
-	id->s = NULL;
-	id->v = 0;
-	if (!num_int(s, INT64_MIN, INT64_MAX, &v))
-		id->v = v;
-	else if (strpbrk(s, ".eE") && !num_real(s, -9e15, 9e15, &d) && d == floor(d))
-		id->v = (int64_t)d;
-	else {
+	*id = (struct coco_id){ 0, NULL };
+	if (number && s[strspn(s, "-0123456789")])
+		why = num_id(s, n, *number, &id->v);
+	else if (num_digits(s, n, &id->v)) {
 		id->s = s;
-		return;
+		return 1;
 	}
 	free(s);
+	return !why || fail(c, why);
 }
 
-static void
-take_id(struct coco *c, const void *s, size_t n)
+/* Of the object that is being read; number: NULL where it is a string. */
+static int
+take_id(struct coco *c, const char *s, size_t n, const double *number)
 {
 	struct coco_id id = { 0, NULL };
 
 	if (c->section == S_IMAGES)
-		set_id(&c->image.id, s, n);
-	else if (c->section == S_CATEGORIES)
-		set_id(&c->category.id, s, n);
-	else {
-		set_id(&id, s, n);
-		c->ann.id = id.s ? -1 : id.v;
-		free(id.s);
-	}
+		return set_id(c, &c->image.id, s, n, number);
+	if (c->section == S_CATEGORIES)
+		return set_id(c, &c->category.id, s, n, number);
+	if (!set_id(c, &id, s, n, number))
+		return 0;
+	c->ann.id = id.s ? -1 : id.v;
+	free(id.s);
+	return 1;
 }
 
 static void
@@ -134,9 +134,9 @@ number(void *arg, const char *s, size_t n)
 		coordinate(c, v);
 	else if (c->depth == 3)
 		switch (c->field) {
-		case F_ID: take_id(c, s, n); break;
-		case F_IMAGE: set_id(&c->ann.image, s, n); break;
-		case F_CATEGORY: set_id(&c->ann.category, s, n); break;
+		case F_ID: return take_id(c, s, n, &v);
+		case F_IMAGE: return set_id(c, &c->ann.image, s, n, &v);
+		case F_CATEGORY: return set_id(c, &c->ann.category, s, n, &v);
 		case F_WIDTH: c->image.w = v >= 1 && v < 1e9 ? (int)v : 0; break;
 		case F_HEIGHT: c->image.h = v >= 1 && v < 1e9 ? (int)v : 0; break;
 		case F_AREA: c->ann.area = v; break;
@@ -148,9 +148,10 @@ number(void *arg, const char *s, size_t n)
 }
 
 static int
-string(void *arg, const unsigned char *s, size_t n)
+string(void *arg, const unsigned char *text, size_t n)
 {
 	struct coco *c = (struct coco *)arg;
+	const char *s = (const char *)text;
 
 	if (c->section == S_OTHER)
 		return 1;
@@ -161,9 +162,9 @@ string(void *arg, const unsigned char *s, size_t n)
 	if ((c->field == F_FILE || c->field == F_NAME) && n > MAX_NAME)
 		return fail(c, "a name of more than 4096 bytes");
 	switch (c->field) {
-	case F_ID: take_id(c, s, n); break;
-	case F_IMAGE: set_id(&c->ann.image, s, n); break;
-	case F_CATEGORY: set_id(&c->ann.category, s, n); break;
+	case F_ID: return take_id(c, s, n, NULL);
+	case F_IMAGE: return set_id(c, &c->ann.image, s, n, NULL);
+	case F_CATEGORY: return set_id(c, &c->ann.category, s, n, NULL);
 	case F_FILE: free(c->image.file); c->image.file = copy(s, n); break;
 	case F_NAME: free(c->category.name); c->category.name = copy(s, n); break;
 	default: break;
@@ -297,6 +298,7 @@ end_map(void *arg)
 	case S_IMAGES:
 		c->out->image = (struct coco_image *)xgrow(c->out->image, &c->image_cap,
 		    c->out->nimage + 1, sizeof *c->out->image);
+		c->image.line = line_now(c);
 		c->out->image[c->out->nimage++] = c->image;
 		break;
 	case S_CATEGORIES:

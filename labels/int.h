@@ -25,7 +25,7 @@ int label_data(struct labels *, const char *path, const char *split);
 int label_yaml(struct labels *, const char *path, const char *split);
 int label_coco(struct labels *, const char *path, const char *dir);
 struct coco_id { int64_t v; char *s; };	/* s NULL: the number v */
-struct coco_image { struct coco_id id; char *file; int w, h, item; };
+struct coco_image { struct coco_id id; char *file; int w, h, item, line; };
 struct coco_category { struct coco_id id; char *name; int cls; };
 struct coco_annotation {
 	struct coco_id image, category;

@@ -118,6 +118,9 @@ picture_path(const struct join *c, const char *file)
 static int
 images(struct join *c)
 {
+	const struct coco_image *word = NULL;
+	size_t words = 0;
+
 	for (c->nslot = 16; c->nslot < 2 * c->in.nimage; c->nslot *= 2)
 		;
 	c->slot = (size_t *)xcalloc(c->nslot, sizeof *c->slot);
@@ -127,12 +130,16 @@ images(struct join *c)
 		char *path;
 		struct item *it;
 
+		if (!im->id.s && im->id.v == -1)
+			return err_set(c->l->e, "%s:%d: the id of an image is -1, which stands for "
+			    "none in a shard: want another", c->path, im->line);
 		if (*slot)
 			return err_set(c->l->e, "%s: two images with one id, %s and %s", c->path,
 			    c->in.image[*slot - 1].file ? c->in.image[*slot - 1].file : "",
 			    im->file ? im->file : "");
 		*slot = i + 1;
 		im->item = -1;
+		word = im->id.s && !words++ ? im : word;
 		if (!im->file || !*im->file) {
 			label_say(
 			    c->l, SAY_PICTURE, "%s: image %zu has no file_name", c->path, i + 1);
@@ -146,6 +153,10 @@ images(struct join *c)
 		im->item = c->l->d->n - 1;
 		free(path);
 	}
+	if (word)
+		label_say(c->l, SAY_NOTE, "%s:%d: %zu images have an id that is no number of 64 "
+		    "bits, as '%.40s': a shard keeps their names only", c->path, word->line, words,
+		    word->id.s);
 	return 0;
 }
 
@@ -212,7 +223,7 @@ note_repeats(struct join *c)
 	size_t n = 0, again = 0;
 
 	for (size_t i = 0; i < c->in.nann; i++)
-		if (c->in.ann[i].id >= 0)
+		if (c->in.ann[i].id != -1)
 			id[n++] = c->in.ann[i].id;
 	qsort(id, n, sizeof *id, by_value);
 	for (size_t i = 1; i < n; i++)

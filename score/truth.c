@@ -35,19 +35,15 @@ enum { HAS_ID = 1, HAS_IMAGE = 2, HAS_CATEGORY = 4, HAS_BOX = 8, HAS_AREA = 16 }
 static int
 id_value(struct scan *s, struct coco *c, int64_t *id)
 {
-	const char *str, *q;
+	const char *str;
 	size_t n;
-	double v;
 
 	if (scan_peek(s) != '"')
 		return scan_whole(s, id);
 	if (scan_string(s, &str, &n))
 		return -1;
-	q = str;
-	if (n > 18 || scan_decimal(&q, &v) || q != str + n || v != floor(v) || fabs(v) > 9e15) {
+	if (num_digits(str, n, id))
 		*id = EVAL_NOID + 1 + keys_add(&c->word, str, n);
-	} else
-		*id = (int64_t)v;
 	return 0;
 }
 
@@ -521,7 +517,7 @@ order_pics(struct eval_truth *t)
 	int all = 1;
 
 	for (int i = 0; i < t->n; i++)
-		all &= t->pic[i].id >= 0;
+		all &= t->pic[i].id != -1;
 	if (t->n && all)
 		qsort(t->pic, (size_t)t->n, sizeof *t->pic, by_id);
 	for (int i = 0; all && i + 1 < t->n; i++)

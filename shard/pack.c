@@ -566,7 +566,7 @@ pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 	r->w = im.w;
 	r->h = im.h;
 	r->codec = codec_of(r->bytes, r->nbytes);
-	for (int i = 0; i < r->nbox && r->id >= 0; i++) {
+	for (int i = 0; i < r->nbox && r->id != -1; i++) {
 		const struct box *b = &j->box[i];
 
 		if (b->x < -1 || b->y < -1 || b->x + b->w > im.w + 1 || b->y + b->h > im.h + 1)
@@ -578,7 +578,7 @@ pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 				? "; corners instead of width and height?"
 				: "");
 	}
-	if (r->orientation > 1 && r->nbox && r->id >= 0)
+	if (r->orientation > 1 && r->nbox && r->id != -1)
 		remark(j,
 		    "%s: EXIF orientation %d is not applied; were the boxes drawn on the stored "
 		    "pixels?",

@@ -396,17 +396,20 @@ by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Are they ids, and no two of them equal?  Sorts them. */
+/* Are they ids, and no two of them equal?  Sorts them; *any: one of them is an id. */
 static int
-different(int64_t *id, size_t n)
+different(int64_t *id, size_t n, int *any)
 {
-	size_t i = 1;
+	int all = 1;
 
+	*any = 0;
 	if (n)
 		qsort(id, n, sizeof *id, by_number);
-	while (i < n && id[i] != id[i - 1])
-		i++;
-	return !n || (id[0] >= 0 && i == n);
+	for (size_t i = 0; i < n; i++) {
+		*any |= id[i] != -1;
+		all &= id[i] != -1 && (!i || id[i] != id[i - 1]);
+	}
+	return all;
 }
 
 /* Two COCO sets in one shard may use the same numbers for other things. */
@@ -416,6 +419,7 @@ look_at_ids(struct unpack *u)
 	long n = shard_count(u->shard), bad = 0;
 	int64_t *id = (int64_t *)xmalloc((size_t)n * sizeof *id), *ann = NULL;
 	size_t nann = 0, cap = 0;
+	int any_id, any_ann;
 	struct record r;
 
 	for (long i = 0; i < n && !bad; i++) {
@@ -429,11 +433,11 @@ look_at_ids(struct unpack *u)
 	}
 	u->boxes = (long)nann;
 	if (!bad) {
-		u->keep_ids = different(id, (size_t)n);
-		u->keep_ann = different(ann, nann);
-		if (u->record == to_coco && !u->keep_ids && id[n - 1] >= 0)
+		u->keep_ids = different(id, (size_t)n, &any_id);
+		u->keep_ann = different(ann, nann, &any_ann);
+		if (u->record == to_coco && !u->keep_ids && any_id)
 			warn("ids of pictures are missing or stand twice: all are numbered anew");
-		else if (u->record == to_coco && !u->keep_ann && ann[nann - 1] >= 0)
+		else if (u->record == to_coco && !u->keep_ann && any_ann)
 			warn("ids of boxes are missing or stand twice: all are numbered anew");
 	}
 	free(id);

@@ -80,11 +80,35 @@ for my $id (qw(9007199254740993 9223372036854775807)) {
 }
 unlike(ap(truth("big.json", "9007199254740993", ""), found("bigd.json", "9007199254740992")),
     qr(^[.\d]+$), "the neighbour of an id is another picture");
-my $beyond = "9223372036854775808";
-ap(truth("big.json", $beyond, ""), $dets);
-like(`cat $tmp/err`, qr(beyond 64 bits), "a truth beyond them is refused, and why");
-ap(truth("plain.json", 1, ""), found("bigd.json", $beyond));
-like(`cat $tmp/err`, qr(beyond 64 bits), "detections too");
+# What is an id, and which: read by all, kept by shards and what is unpacked from them.
+my @id = ([ -5, -5 ], [ '-9223372036854775807', '-9223372036854775807' ], [ '3.0', 3 ],
+    [ '"9007199254740993"', '9007199254740993' ], [ '"-9223372036854775807"',
+    '-9223372036854775807' ], [ '"0139"', 139 ], [ 0, 0 ]);
+for my $i (0 .. $#id) {
+	my ($written, $id) = @{ $id[$i] };
+	my $t = truth("id$i.json", $written, q(,"ignore":1));
+	my @truth = ($t, "$tmp/id$i.shard", unpacked($t, "id$i"));
+
+	is(join(' ', map { ap($_, found('idd.json', $id)) } @truth), '1 1 1', "id $written is $id");
+	is(ap($truth[1], found('idd.json', "\"$id\"")), 1, "and $id in quotes");
+	like(slurp($truth[2]), qr/"image_id":$id,.*"image_id":$id,/s, 'unpacked as it was');
+}
+for my $bad ([ '1.5', 'not a whole number' ], [ '9223372036854775808', 'beyond 64 bits' ],
+    [ '-9223372036854775808', 'beyond 64 bits' ], [ '1e16', 'not written out in digits' ]) {
+	my ($id, $why) = @$bad;
+
+	my $t = truth('bad.json', $id, '');
+
+	ap($t, $dets);
+	like(slurp("$tmp/err"), qr/bad\.json:1: an id .*$why/, "yolo-eval: id $id is $why");
+	system("./yolo-prep -q -o $tmp/bad.shard $t 2>$tmp/err");
+	like(slurp("$tmp/err"), $why =~ /64/ ? qr/bad\.json:1: 1 images .*64 bits, as '$id'/ :
+	    qr/bad\.json:1: an id .*$why/, "yolo-prep: id $id is $why");
+	ap(truth("plain.json", 1, ""), found("bigd.json", $id));
+	like(slurp("$tmp/err"), qr/bigd\.json:1: an id .*$why/, "detections too");
+}
+unpacked(truth('none.json', -1, ''), 'none');
+like(slurp("$tmp/err"), qr/none\.json:1: .*-1, which stands for none/, 'a shard cannot hold -1');
 
 # Which picture a name means.  Names of the truth, a name, the picture: 0 where it is not known
 # which, or there is none.
