@@ -98,6 +98,8 @@ void out_abort(struct outfile *);		/* closes and removes */
 int stdout_flush(struct err *);	/* -1: something printed so far could not be written */
 int utf8_len(const char *);	/* bytes of the character there, 0: none (a surrogate is none) */
 int utf8_is(const char *);
+/* In quotes; bytes that are no UTF-8 become U+FFFD, each: how many. */
+int json_string(FILE *, const char *);
 void tsv_name(FILE *, const char *);		/* tab, newline, backslash as \t \n \\ */
 
 /* ---- keys.c: byte strings numbered as they come -------------------------------------------- */

@@ -734,3 +734,27 @@ tsv_name(FILE *f, const char *s)
 		default: putc(*s, f);
 		}
 }
+
+int
+json_string(FILE *f, const char *text)
+{
+	int odd = 0;
+
+	putc('"', f);
+	for (int n; *text; text += n) {
+		n = utf8_len(text);
+		if (*text == '"' || *text == '\\')
+			fprintf(f, "\\%c", *text);
+		else if ((unsigned char)*text < 32)
+			fprintf(f, "\\u%04x", *text);
+		else if (n)
+			fwrite(text, 1, (size_t)n, f);
+		else {
+			n = 1;
+			fputs("\\ufffd", f);
+			odd++;
+		}
+	}
+	putc('"', f);
+	return odd;
+}

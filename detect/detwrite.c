@@ -22,47 +22,10 @@ struct detwrite {
 	struct eval_pic *pic;
 	int64_t *id;			/* [classes] category ids, EVAL_NOID: none */
 	char **id_of;			/* the names that they were found by */
-	char **file;			/* hash table of the files written by name */
-	size_t nfile, capfile;
+	struct keys file;		/* paths written by a picture's name */
 };
 
 /* ---- files by the picture's name ------------------------------------------------------------ */
-
-static size_t
-hash(const char *s)
-{
-	uint64_t h = 14695981039346656037u;
-
-	while (*s)
-		h = (h ^ (unsigned char)*s++) * 1099511628211u;
-	return (size_t)(h ^ h >> 32);
-}
-
-/* 1: the path is there already; else it is taken over. */
-static int
-seen(struct detwrite *t, char *path)
-{
-	char **old = t->file;
-	size_t cap = t->capfile, i;
-
-	if (2 * (t->nfile + 1) > cap) {
-		t->capfile = cap ? 2 * cap : 256;
-		t->file = (char **)xcalloc(t->capfile, sizeof *t->file);
-		t->nfile = 0;
-		for (i = 0; i < cap; i++)
-			if (old[i])
-				seen(t, old[i]);
-		free(old);
-	}
-	for (i = hash(path) % t->capfile; t->file[i]; i = (i + 1) % t->capfile)
-		if (!strcmp(t->file[i], path)) {
-			free(path);
-			return 1;
-		}
-	t->file[i] = path;
-	t->nfile++;
-	return 0;
-}
 
 /* Is the file the picture itself, or its label?  These are not written over. */
 static int
@@ -81,28 +44,28 @@ is_own(const struct picture *p, const char *file)
 	return own;
 }
 
-/* DIR/stem.ext of a picture, once.  NULL: none; *bad is then 1, or -1 where it is of no use to go
- * on. */
+/* DIR/stem.ext of a picture, once; good until the next call.  NULL: none; *bad is then 1, or -1
+ * where it is of no use to go on. */
 static const char *
 file_for(struct detwrite *t, const char *dir, const struct picture *p, const char *ext, int *bad,
     struct err *e)
 {
 	const char *base = path_base(p->name), *dot = strrchr(base, '.');
-	int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
+	int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base), had = t->file.n, k = -1;
 	char *file = xasprintf("%.*s%s", n, base, ext), *path = path_join(dir, file);
 
 	free(file);
 	*bad = 0;
-	if (is_own(p, path)) {
+	if (is_own(p, path))
 		*bad = err_set(e, "%s is the picture%s, which stays: want another folder", path,
 		    strcmp(ext, ".txt") ? " itself" : "'s label");
-		free(path);
-	} else if (seen(t, path)) {
+	else if ((k = keys_add(&t->file, path, strlen(path))) < had) {
 		err_set(e, "%s/%.*s%s holds another picture's already: names must differ", dir, n,
 		    base, ext);
 		*bad = 1;
 	}
-	return *bad ? NULL : path;
+	free(path);
+	return *bad ? NULL : keys_text(&t->file, k);
 }
 
 static int
@@ -173,30 +136,10 @@ category(struct detwrite *t, const struct picture *p, int cls, int64_t *id, stru
 }
 
 static void
-json_string(struct detwrite *t, const char *text)
+name_string(struct detwrite *t, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
-	FILE *f = t->out.f;
-	int n;
-
-	putc('"', f);
-	for (; *s; s += n) {
-		n = utf8_len((const char *)s);
-		if (*s == '"' || *s == '\\')
-			fprintf(f, "\\%c", *s);
-		else if (*s < 32)
-			fprintf(f, "\\u%04x", *s);
-		else if (n)
-			fwrite(s, 1, (size_t)n, f);
-		else {
-			n = 1;
-			fputs("\\ufffd", f);
-			if (!t->odd++)
-				warn("%s: not UTF-8, JSON cannot hold this name; the tsv format "
-				    "can", text);
-		}
-	}
-	putc('"', f);
+	if (json_string(t->out.f, text) && !t->odd++)
+		warn("%s: not UTF-8, JSON cannot hold this name; the tsv format can", text);
 }
 
 static void
@@ -231,9 +174,9 @@ add_json(struct detwrite *t, const struct picture *p, const struct det *d)
 	FILE *f = t->out.f;
 
 	fputs("{\"image\":", f);
-	json_string(t, p->name);
+	name_string(t, p->name);
 	fprintf(f, ",\"class\":%d,\"name\":", d->cls);
-	json_string(t, class_name(t, p, d->cls, number));
+	name_string(t, class_name(t, p, d->cls, number));
 	fprintf(f, ",\"score\":%s,\"bbox\":[", detect_text(d->score, score));
 	numbers(f, d, ",");
 	fputs("]}\n", f);
@@ -266,7 +209,7 @@ add_coco(struct detwrite *t, const struct picture *p, const struct detections *v
 			return -1;
 		fputs(t->begun++ ? ",\n{\"image_id\":" : "{\"image_id\":", f);
 		if (named)
-			json_string(t, p->name);
+			name_string(t, p->name);
 		else
 			fprintf(f, "%lld", (long long)id);
 		fprintf(f, ",\"category_id\":%lld,\"bbox\":[", (long long)cat);
@@ -409,9 +352,7 @@ detwrite_close(struct detwrite *t, int keep, struct err *e)
 		r = out_commit(&t->out, e);
 	} else if (t->out.f)
 		out_abort(&t->out);
-	for (size_t i = 0; i < t->capfile; i++)
-		free(t->file[i]);
-	free(t->file);
+	keys_free(&t->file);
 	free(t->id);
 	eval_names_close(t->ids);
 	free(t->pic);

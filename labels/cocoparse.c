@@ -65,30 +65,28 @@ copy(const void *s, size_t n)
 }
 
 /* An id from its text: a whole number by its value, in quotes or not; another word in quotes, and
- * digits beyond 64 bits, as they stand.  0: it is none of these. */
+ * digits beyond 64 bits, as they stand.  number: NULL where it is a string; 0: it is none. */
 static int
 set_id(struct coco *c, struct coco_id *id, const char *text, size_t n, const double *number)
 {
-	char *s = copy(text, n);
 	const char *why = NULL;
+	size_t digits = 0;
 
-	free(id->s);
-	*id = (struct coco_id){ 0, NULL };
-	if (number && s[strspn(s, "-0123456789")])
-		why = num_id(s, n, *number, &id->v);
-	else if (num_digits(s, n, &id->v)) {
-		id->s = s;
-		return 1;
-	}
-	free(s);
+	*id = (struct coco_id){ 0, 0 };
+	while (digits < n && strchr("-0123456789", text[digits]))
+		digits++;
+	if (number && digits < n)
+		why = num_id(text, n, *number, &id->v);
+	else if (num_digits(text, n, &id->v))
+		*id = (struct coco_id){ keys_add(&c->out->word, text, n), 1 };
 	return !why || fail(c, why);
 }
 
-/* Of the object that is being read; number: NULL where it is a string. */
+/* Of the object that is being read. */
 static int
 take_id(struct coco *c, const char *s, size_t n, const double *number)
 {
-	struct coco_id id = { 0, NULL };
+	struct coco_id id;
 
 	if (c->section == S_IMAGES)
 		return set_id(c, &c->image.id, s, n, number);
@@ -96,8 +94,7 @@ take_id(struct coco *c, const char *s, size_t n, const double *number)
 		return set_id(c, &c->category.id, s, n, number);
 	if (!set_id(c, &id, s, n, number))
 		return 0;
-	c->ann.id = id.s ? -1 : id.v;
-	free(id.s);
+	c->ann.id = id.word ? -1 : id.v;
 	return 1;
 }
 
@@ -385,12 +382,8 @@ coco_parse(struct labels *l, const char *path, FILE *f, struct coco_file *out)
 	c->line = 1;
 	c->out = out;
 	r = parse(c, f);
-	free(c->image.id.s);		/* of an object that was cut off */
-	free(c->image.file);
-	free(c->category.id.s);
+	free(c->image.file);		/* of an object that was cut off */
 	free(c->category.name);
-	free(c->ann.image.s);
-	free(c->ann.category.s);
 	free(c);
 	return r;
 }

@@ -277,26 +277,12 @@ to_voc(struct unpack *u, const struct record *r, const char *rel)
 	return bad;
 }
 
-static void
-json_text(FILE *f, const char *s)
-{
-	putc('"', f);
-	for (; *s; s++)
-		if (*s == '"' || *s == '\\')
-			fprintf(f, "\\%c", *s);
-		else if ((unsigned char)*s < 32)
-			fprintf(f, "\\u%04x", *s);
-		else
-			putc(*s, f);
-	putc('"', f);
-}
-
 static int
 to_coco(struct unpack *u, const struct record *r, const char *rel)
 {
 	fprintf(u->list, "%s\n{\"id\":%lld,\"file_name\":", u->n ? "," : "",
 	    u->keep_ids ? (long long)r->id : (long long)u->n + 1);
-	json_text(u->list, rel + strlen(u->folder) + 1);
+	json_string(u->list, rel + strlen(u->folder) + 1);
 	fprintf(u->list, ",\"width\":%d,\"height\":%d}", r->w, r->h);
 	return 0;
 }
@@ -380,7 +366,7 @@ end_coco(struct unpack *u, const char *path)
 	for (int i = 0; i < u->nclass; i++) {
 		fprintf(
 		    u->list, "%s\n{\"id\":%lld,\"name\":", i ? "," : "", (long long)u->class_id[i]);
-		json_text(u->list, class_text(u, i, buf));
+		json_string(u->list, class_text(u, i, buf));
 		fputs("}", u->list);
 	}
 	fputs("]}\n", u->list);
