@@ -8,7 +8,7 @@ trap 'rm -rf "$out"' EXIT
 command -v clang >/dev/null || { echo "fuzz: no clang here; apt-get install clang" >&2; exit 1; }
 flags="-std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer-no-link,address,undefined
 	-fno-sanitize-recover=undefined -w -I. -I/usr/include/stb"
-libs="-ljpeg -lxxhash -lz -lyajl -lexpat -lyaml -lm -lpthread"
+libs="-ljpeg -lxxhash -lz -lyajl -lexpat -lyaml -lgomp -lm -lpthread"
 bad=0
 for h in ${*:-test/fuzz/*.c}; do
 	name=$(basename "$h" .c)
