@@ -407,6 +407,7 @@ file_read(const char *path, size_t max, size_t *len, struct err *e)
 	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
 	size_t cap = 0, n = 0, got;
 	char *buf = NULL;
+	int fault;
 
 	if (!f) {
 		err_set(e, "%s: %s", path, strerror(errno));
@@ -416,12 +417,12 @@ file_read(const char *path, size_t max, size_t *len, struct err *e)
 		buf = (char *)xgrow(buf, &cap, n + 65537, 1);
 		n += got = fread(buf + n, 1, cap - n - 1, f);
 	} while (got && n <= max);
-	got = ferror(f) ? (size_t)errno : 0;
+	fault = ferror(f) ? errno : 0;
 	if (f != stdin)
 		fclose(f);
-	if (got || n > max) {
-		if (got)
-			err_set(e, "%s: %s", path, strerror((int)got));
+	if (fault || n > max) {
+		if (fault)
+			err_set(e, "%s: %s", path, strerror(fault));
 		else
 			err_set(e, "%s: larger than %zu bytes", path, max);
 		free(buf);

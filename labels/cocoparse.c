@@ -330,7 +330,7 @@ end_array(void *arg)
 }
 
 static int
-parse(struct coco *c, FILE *f)
+parse_json(struct coco *c, FILE *f)
 {
 	static const yajl_callbacks calls = { NULL, boolean, NULL, NULL, number, string, start_map,
 		map_key, end_map, start_array, end_array };
@@ -381,7 +381,7 @@ coco_parse(struct labels *l, const char *path, FILE *f, struct coco_file *out)
 	c->path = path;
 	c->line = 1;
 	c->out = out;
-	r = parse(c, f);
+	r = parse_json(c, f);
 	free(c->image.file);		/* of an object that was cut off */
 	free(c->category.name);
 	free(c);

@@ -180,7 +180,7 @@ doctype(void *arg, const char *name, const char *sys, const char *pub, int inner
 }
 
 static int
-parse(struct voc *v, const char *text, size_t n)
+parse_xml(struct voc *v, const char *text, size_t n)
 {
 	v->xml = XML_ParserCreate(NULL);
 	if (!v->xml)
@@ -251,7 +251,7 @@ one_xml(struct labels *l, const char *path)
 
 	v->l = l;
 	v->path = path;
-	if (!(text = file_read(path, 1 << 28, &n, &v->why)) || parse(v, text, n)) {
+	if (!(text = file_read(path, 1 << 28, &n, &v->why)) || parse_xml(v, text, n)) {
 		label_say(l, SAY_PICTURE, "%s", v->why.msg);
 	} else {
 		pic = label_voc_picture(path, v->file, stem, &name);
