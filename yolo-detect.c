@@ -317,7 +317,7 @@ open_ids(struct dataset *d, const char *path, struct err *e)
 	    labels_read(d, path, NULL, no_report, NULL, e))
 		return -1;
 	for (int i = 0; i < d->n; i++)
-		if (d->item[i].id >= 0)
+		if (d->item[i].id != -1)
 			return 0;
 	return err_set(e, "%s: none of its %d pictures has an id: want a COCO json, or a shard "
 	    "made of one", path, d->n);

@@ -61,6 +61,12 @@ void catch_end(void (*f)(int));
 void leave_signals(void);	/* this thread, which computes too, gets none of them */
 int cores(void);	/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
+/* n bytes of digits, perhaps after a minus, as a whole number of 64 bits, but for
+ * the least, which stands for none; -1: they are no such. */
+int num_digits(const char *s, size_t n, int64_t *out);
+/* An id: digits exactly; v, what the n bytes are as a number, if it is whole and up to 9e15 (3.0,
+ * 1e3).  What is wrong, NULL: nothing. */
+const char *num_id(const char *s, size_t n, double v, int64_t *out);
 int num_side(const char *s, int *w, int *h);	/* "416" or "608x352" */
 int num_real(const char *s, double lo, double hi, double *out);	/* finite, locale-free */
 /* Such numbers with commas between: how many; -1: more than max, or something else. */
@@ -92,7 +98,22 @@ void out_abort(struct outfile *);		/* closes and removes */
 int stdout_flush(struct err *);	/* -1: something printed so far could not be written */
 int utf8_len(const char *);	/* bytes of the character there, 0: none (a surrogate is none) */
 int utf8_is(const char *);
+/* In quotes; bytes that are no UTF-8 become U+FFFD, each: how many. */
+int json_string(FILE *, const char *);
 void tsv_name(FILE *, const char *);		/* tab, newline, backslash as \t \n \\ */
+
+/* ---- keys.c: byte strings numbered as they come -------------------------------------------- */
+
+struct keys {				/* all zero: none */
+	char *text;
+	struct key *key;
+	int *slot, n;			/* slot: by hash, number + 1 */
+	size_t ntext, text_cap, cap, nslot;
+};
+int keys_add(struct keys *, const void *, size_t);	/* its number: n - 1 where it is new */
+int keys_find(const struct keys *, const void *, size_t);	/* -1: not there */
+const char *keys_text(const struct keys *, int);	/* with a NUL; until the next keys_add */
+void keys_free(struct keys *);
 
 /* ---- opt.c: -O key=value ------------------------------------------------------------------- */
 

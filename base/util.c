@@ -316,6 +316,44 @@ num_int(const char *s, long lo, long hi, long *out)
 }
 
 int
+num_digits(const char *s, size_t n, int64_t *out)
+{
+	size_t minus = n && *s == '-';
+	int64_t v = 0;
+
+	if (n == minus)
+		return -1;
+	for (size_t i = minus; i < n; i++) {
+		unsigned d = (unsigned)(s[i] - '0');
+
+		if (d > 9 || v > (INT64_MAX - d) / 10)
+			return -1;
+		v = v * 10 + d;
+	}
+	*out = minus ? -v : v;
+	return 0;
+}
+
+const char *
+num_id(const char *s, size_t n, double v, int64_t *out)
+{
+	size_t digits = 0;
+
+	if (!num_digits(s, n, out))
+		return NULL;
+	while (digits < n && (s[digits] == '-' || (s[digits] >= '0' && s[digits] <= '9')))
+		digits++;
+	if (digits == n || !isfinite(v))
+		return "an id is beyond 64 bits";
+	if (v != floor(v))
+		return "an id is not a whole number";
+	if (fabs(v) > 9e15)
+		return "an id above 9e15 is not written out in digits";
+	*out = (int64_t)v;
+	return NULL;
+}
+
+int
 num_real(const char *s, double lo, double hi, double *out)
 {
 	static locale_t c;		/* made once; every thread sees the same value */
@@ -369,6 +407,7 @@ file_read(const char *path, size_t max, size_t *len, struct err *e)
 	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
 	size_t cap = 0, n = 0, got;
 	char *buf = NULL;
+	int fault;
 
 	if (!f) {
 		err_set(e, "%s: %s", path, strerror(errno));
@@ -378,12 +417,12 @@ file_read(const char *path, size_t max, size_t *len, struct err *e)
 		buf = (char *)xgrow(buf, &cap, n + 65537, 1);
 		n += got = fread(buf + n, 1, cap - n - 1, f);
 	} while (got && n <= max);
-	got = ferror(f) ? (size_t)errno : 0;
+	fault = ferror(f) ? errno : 0;
 	if (f != stdin)
 		fclose(f);
-	if (got || n > max) {
-		if (got)
-			err_set(e, "%s: %s", path, strerror((int)got));
+	if (fault || n > max) {
+		if (fault)
+			err_set(e, "%s: %s", path, strerror(fault));
 		else
 			err_set(e, "%s: larger than %zu bytes", path, max);
 		free(buf);
@@ -695,4 +734,28 @@ tsv_name(FILE *f, const char *s)
 		case '\\': fputs("\\\\", f); break;
 		default: putc(*s, f);
 		}
+}
+
+int
+json_string(FILE *f, const char *text)
+{
+	int odd = 0;
+
+	putc('"', f);
+	for (int n; *text; text += n) {
+		n = utf8_len(text);
+		if (*text == '"' || *text == '\\')
+			fprintf(f, "\\%c", *text);
+		else if ((unsigned char)*text < 32)
+			fprintf(f, "\\u%04x", *text);
+		else if (n)
+			fwrite(text, 1, (size_t)n, f);
+		else {
+			n = 1;
+			fputs("\\ufffd", f);
+			odd++;
+		}
+	}
+	putc('"', f);
+	return odd;
 }

@@ -1,7 +1,8 @@
 /* cocoparse.c -- COCO's instances json, read as a stream.
  *
  * The file is parsed in blocks and never held; what is kept is 100 bytes an annotation.  Ids are
- * taken by value: 17 and "17" are one id; other text and numbers beyond 64 bits stay text. */
+ * taken by value: 17 and "17" are one id; other text in quotes stays text, and so do
+ * numbers beyond 64 bits. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -63,42 +64,38 @@ copy(const void *s, size_t n)
 	return p;
 }
 
-/* An id from its text: a whole number of 64 bits by its value, anything else as it stands. */
-static void
-set_id(struct coco_id *id, const void *text, size_t n)
+/* An id from its text: a whole number by its value, in quotes or not; another word in quotes, and
+ * digits beyond 64 bits, as they stand.  number: NULL where it is a string; 0: it is none. */
+static int
+set_id(struct coco *c, struct coco_id *id, const char *text, size_t n, const double *number)
 {
-	char *s = copy(text, n);
-	long v;
-	double d;
+	const char *why = NULL;
+	size_t digits = 0;
 
-	free(id->s);
-	id->s = NULL;
-	id->v = 0;
-	if (!num_int(s, INT64_MIN, INT64_MAX, &v))
-		id->v = v;
-	else if (strpbrk(s, ".eE") && !num_real(s, -9e15, 9e15, &d) && d == floor(d))
-		id->v = (int64_t)d;
-	else {
-		id->s = s;
-		return;
-	}
-	free(s);
+	*id = (struct coco_id){ 0, 0 };
+	while (digits < n && strchr("-0123456789", text[digits]))
+		digits++;
+	if (number && digits < n)
+		why = num_id(text, n, *number, &id->v);
+	else if (num_digits(text, n, &id->v))
+		*id = (struct coco_id){ keys_add(&c->out->word, text, n), 1 };
+	return !why || fail(c, why);
 }
 
-static void
-take_id(struct coco *c, const void *s, size_t n)
+/* Of the object that is being read. */
+static int
+take_id(struct coco *c, const char *s, size_t n, const double *number)
 {
-	struct coco_id id = { 0, NULL };
+	struct coco_id id;
 
 	if (c->section == S_IMAGES)
-		set_id(&c->image.id, s, n);
-	else if (c->section == S_CATEGORIES)
-		set_id(&c->category.id, s, n);
-	else {
-		set_id(&id, s, n);
-		c->ann.id = id.s ? -1 : id.v;
-		free(id.s);
-	}
+		return set_id(c, &c->image.id, s, n, number);
+	if (c->section == S_CATEGORIES)
+		return set_id(c, &c->category.id, s, n, number);
+	if (!set_id(c, &id, s, n, number))
+		return 0;
+	c->ann.id = id.word ? -1 : id.v;
+	return 1;
 }
 
 static void
@@ -134,9 +131,9 @@ number(void *arg, const char *s, size_t n)
 		coordinate(c, v);
 	else if (c->depth == 3)
 		switch (c->field) {
-		case F_ID: take_id(c, s, n); break;
-		case F_IMAGE: set_id(&c->ann.image, s, n); break;
-		case F_CATEGORY: set_id(&c->ann.category, s, n); break;
+		case F_ID: return take_id(c, s, n, &v);
+		case F_IMAGE: return set_id(c, &c->ann.image, s, n, &v);
+		case F_CATEGORY: return set_id(c, &c->ann.category, s, n, &v);
 		case F_WIDTH: c->image.w = v >= 1 && v < 1e9 ? (int)v : 0; break;
 		case F_HEIGHT: c->image.h = v >= 1 && v < 1e9 ? (int)v : 0; break;
 		case F_AREA: c->ann.area = v; break;
@@ -148,9 +145,10 @@ number(void *arg, const char *s, size_t n)
 }
 
 static int
-string(void *arg, const unsigned char *s, size_t n)
+string(void *arg, const unsigned char *text, size_t n)
 {
 	struct coco *c = (struct coco *)arg;
+	const char *s = (const char *)text;
 
 	if (c->section == S_OTHER)
 		return 1;
@@ -161,9 +159,9 @@ string(void *arg, const unsigned char *s, size_t n)
 	if ((c->field == F_FILE || c->field == F_NAME) && n > MAX_NAME)
 		return fail(c, "a name of more than 4096 bytes");
 	switch (c->field) {
-	case F_ID: take_id(c, s, n); break;
-	case F_IMAGE: set_id(&c->ann.image, s, n); break;
-	case F_CATEGORY: set_id(&c->ann.category, s, n); break;
+	case F_ID: return take_id(c, s, n, NULL);
+	case F_IMAGE: return set_id(c, &c->ann.image, s, n, NULL);
+	case F_CATEGORY: return set_id(c, &c->ann.category, s, n, NULL);
 	case F_FILE: free(c->image.file); c->image.file = copy(s, n); break;
 	case F_NAME: free(c->category.name); c->category.name = copy(s, n); break;
 	default: break;
@@ -297,6 +295,7 @@ end_map(void *arg)
 	case S_IMAGES:
 		c->out->image = (struct coco_image *)xgrow(c->out->image, &c->image_cap,
 		    c->out->nimage + 1, sizeof *c->out->image);
+		c->image.line = line_now(c);
 		c->out->image[c->out->nimage++] = c->image;
 		break;
 	case S_CATEGORIES:
@@ -331,7 +330,7 @@ end_array(void *arg)
 }
 
 static int
-parse(struct coco *c, FILE *f)
+parse_json(struct coco *c, FILE *f)
 {
 	static const yajl_callbacks calls = { NULL, boolean, NULL, NULL, number, string, start_map,
 		map_key, end_map, start_array, end_array };
@@ -382,13 +381,9 @@ coco_parse(struct labels *l, const char *path, FILE *f, struct coco_file *out)
 	c->path = path;
 	c->line = 1;
 	c->out = out;
-	r = parse(c, f);
-	free(c->image.id.s);		/* of an object that was cut off */
-	free(c->image.file);
-	free(c->category.id.s);
+	r = parse_json(c, f);
+	free(c->image.file);		/* of an object that was cut off */
 	free(c->category.name);
-	free(c->ann.image.s);
-	free(c->ann.category.s);
 	free(c);
 	return r;
 }

@@ -24,8 +24,8 @@ int label_folder(struct labels *, const char *path);
 int label_data(struct labels *, const char *path, const char *split);
 int label_yaml(struct labels *, const char *path, const char *split);
 int label_coco(struct labels *, const char *path, const char *dir);
-struct coco_id { int64_t v; char *s; };	/* s NULL: the number v */
-struct coco_image { struct coco_id id; char *file; int w, h, item; };
+struct coco_id { int64_t v, word; };	/* word: the v-th of the file's words, else the number v */
+struct coco_image { struct coco_id id; char *file; int w, h, item, line; };
 struct coco_category { struct coco_id id; char *name; int cls; };
 struct coco_annotation {
 	struct coco_id image, category;
@@ -38,6 +38,7 @@ struct coco_file {
 	struct coco_category *category;
 	struct coco_annotation *ann;
 	size_t nimage, ncategory, nann;
+	struct keys word;		/* ids that are no numbers of 64 bits */
 	int seen_images, seen_annotations, seen_categories;
 };
 int coco_parse(struct labels *, const char *path, FILE *, struct coco_file *);

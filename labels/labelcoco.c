@@ -15,24 +15,20 @@ struct join {
 	struct labels *l;
 	const char *path, *dir;
 	struct coco_file in;
-	size_t *slot, nslot;		/* images by id; number + 1, 0: free */
+	struct keys image, category;	/* their ids, in the order of in.image, in.category */
 };
 
+/* Numbers first, then words. */
 static int
-same_id(const struct coco_id *a, const struct coco_id *b)
-{
-	return a->s && b->s ? !strcmp(a->s, b->s) : !a->s && !b->s && a->v == b->v;
-}
-
-static int
-by_id(const void *a, const void *b)
+by_id(const void *a, const void *b, void *words)
 {
 	const struct coco_id *x = &((const struct coco_category *)a)->id,
 			     *y = &((const struct coco_category *)b)->id;
 
-	if (x->s || y->s)
-		return x->s && y->s ? strcmp(x->s, y->s) : x->s ? 1 : -1;
-	return (x->v > y->v) - (x->v < y->v);
+	if (x->word != y->word)
+		return x->word ? 1 : -1;
+	return x->word ? strcmp(keys_text((struct keys *)words, (int)x->v),
+	    keys_text((struct keys *)words, (int)y->v)) : (x->v > y->v) - (x->v < y->v);
 }
 
 /* The file's id for a class of the names file; what had that id by its place gets another. */
@@ -52,51 +48,26 @@ classes(struct join *c)
 	struct dataset *d = c->l->d;
 	int had = d->nclass;
 
-	qsort(c->in.category, c->in.ncategory, sizeof *c->in.category, by_id);
+	qsort_r(c->in.category, c->in.ncategory, sizeof *c->in.category, by_id, &c->in.word);
 	for (size_t i = 0; i < c->in.ncategory; i++) {
 		struct coco_category *k = &c->in.category[i];
 
-		if (i && same_id(&k->id, &k[-1].id))
+		if (keys_add(&c->category, &k->id, sizeof k->id) < (int)i)
 			return err_set(c->l->e, "%s: two categories with one id, '%s' and '%s'",
 			    c->path, k[-1].name ? k[-1].name : "", k->name ? k->name : "");
-		k->cls = -1;
-		for (int n = 0; n < had && k->name; n++)
-			if (d->class_name[n] && !strcmp(d->class_name[n], k->name))
-				k->cls = n;
-		if (k->cls >= 0 && d->fixed && !k->id.s)
+		k->cls = k->name ? class_named(d->class_name, had, k->name, (int64_t)i) : -1;
+		if (k->cls >= 0 && d->fixed && !k->id.word)
 			take_id(d, k->cls, k->id.v);
-		else if (k->cls < 0 && !d->fixed) {
-			label_new_class(d, k->name, k->id.s ? d->nclass : k->id.v);
+		else if (k->cls == -1 && !d->fixed) {
+			label_new_class(d, k->name, k->id.word ? d->nclass : k->id.v);
 			k->cls = d->nclass - 1;
 		} else if (k->cls < 0)
 			label_say(c->l, SAY_NOTE,
-			    "%s: category '%s' is not among the names, its boxes are "
-			    "refused",
-			    c->path, k->name ? k->name : "");
+			    "%s: category '%s' %s among the names, its boxes are refused",
+			    c->path, k->name ? k->name : "",
+			    k->cls == -1 ? "is not" : "stands twice");
 	}
 	return 0;
-}
-
-static size_t
-hash(const struct coco_id *id)
-{
-	uint64_t h = (uint64_t)id->v;
-
-	for (const char *p = id->s; p && *p; p++)
-		h = (h ^ (unsigned char)*p) * 0x100000001b3;
-	h = (h ^ h >> 32) * 0x9e3779b97f4a7c15;
-	return (size_t)(h ^ h >> 29);
-}
-
-/* The image with this id, or the free slot where it would stand. */
-static size_t *
-look(struct join *c, const struct coco_id *id)
-{
-	size_t i = hash(id) & (c->nslot - 1);
-
-	while (c->slot[i] && !same_id(&c->in.image[c->slot[i] - 1].id, id))
-		i = (i + 1) & (c->nslot - 1);
-	return &c->slot[i];
 }
 
 static char *
@@ -121,21 +92,24 @@ picture_path(const struct join *c, const char *file)
 static int
 images(struct join *c)
 {
-	for (c->nslot = 16; c->nslot < 2 * c->in.nimage; c->nslot *= 2)
-		;
-	c->slot = (size_t *)xcalloc(c->nslot, sizeof *c->slot);
+	const struct coco_image *word = NULL;
+	size_t words = 0;
+
 	for (size_t i = 0; i < c->in.nimage; i++) {
 		struct coco_image *im = &c->in.image[i];
-		size_t *slot = look(c, &im->id);
+		int first = keys_add(&c->image, &im->id, sizeof im->id);
 		char *path;
 		struct item *it;
 
-		if (*slot)
+		if (!im->id.word && im->id.v == -1)
+			return err_set(c->l->e, "%s:%d: the id of an image is -1, which stands for "
+			    "none in a shard: want another", c->path, im->line);
+		if (first < (int)i)
 			return err_set(c->l->e, "%s: two images with one id, %s and %s", c->path,
-			    c->in.image[*slot - 1].file ? c->in.image[*slot - 1].file : "",
+			    c->in.image[first].file ? c->in.image[first].file : "",
 			    im->file ? im->file : "");
-		*slot = i + 1;
 		im->item = -1;
+		word = im->id.word && !words++ ? im : word;
 		if (!im->file || !*im->file) {
 			label_say(
 			    c->l, SAY_PICTURE, "%s: image %zu has no file_name", c->path, i + 1);
@@ -143,12 +117,16 @@ images(struct join *c)
 		}
 		path = picture_path(c, im->file);
 		it = label_item(c->l, im->file, path);
-		it->id = im->id.s ? -1 : im->id.v;
+		it->id = im->id.word ? -1 : im->id.v;
 		it->w = im->w && im->h ? im->w : 0;
 		it->h = im->w && im->h ? im->h : 0;
 		im->item = c->l->d->n - 1;
 		free(path);
 	}
+	if (word)
+		label_say(c->l, SAY_NOTE, "%s:%d: %zu images have an id that is no number of 64 "
+		    "bits, as '%.40s': a shard keeps their names only", c->path, word->line, words,
+		    keys_text(&c->in.word, (int)word->id.v));
 	return 0;
 }
 
@@ -158,16 +136,17 @@ annotation(struct join *c, size_t i)
 	struct coco_annotation *a = &c->in.ann[i];
 	struct box b = { a->box[0], a->box[1], a->box[2], a->box[3], a->area, a->id, 0,
 		(a->crowd ? BOX_CROWD : 0) | (a->difficult ? BOX_DIFFICULT : 0) };
-	struct coco_category key = { a->category, NULL, 0 },
-			     *k = (struct coco_category *)bsearch(
-				 &key, c->in.category, c->in.ncategory, sizeof key, by_id);
-	size_t im = *look(c, &a->image);
+	int im = keys_find(&c->image, &a->image, sizeof a->image);
+	int cat = keys_find(&c->category, &a->category, sizeof a->category);
+	const struct coco_category *k = cat < 0 ? NULL : &c->in.category[cat];
 	const char *bad = NULL;
 
-	if (!im)
+	if (im < 0)
 		bad = "its image is not in the file";
 	else if (!k || k->cls < 0)
-		bad = k ? "its category is not among the names" : "its category is not in the file";
+		bad = !k ? "its category is not in the file" : k->cls == -1 ?
+		    "its category is not among the names" :
+		    "its category stands twice among the names";
 	else if (a->nbox != 4)
 		bad = "no bbox of four numbers, and no polygon";
 	else
@@ -175,11 +154,11 @@ annotation(struct join *c, size_t i)
 	if (bad)
 		label_say(c->l, SAY_REFUSED, "%s:%d: annotation %zu (id %lld): %s", c->path,
 		    a->line, i + 1, (long long)a->id, bad);
-	else if (c->in.image[im - 1].item >= 0) {
+	else if (c->in.image[im].item >= 0) {
 		if (!isfinite(b.area))
 			b.area = b.w * b.h;
 		b.cls = k->cls;
-		label_box(&c->l->d->item[c->in.image[im - 1].item], &b);
+		label_box(&c->l->d->item[c->in.image[im].item], &b);
 	} else
 		label_say(c->l, SAY_REFUSED,
 		    "%s:%d: annotation %zu (id %lld): its image has no file_name", c->path, a->line,
@@ -213,7 +192,7 @@ note_repeats(struct join *c)
 	size_t n = 0, again = 0;
 
 	for (size_t i = 0; i < c->in.nann; i++)
-		if (c->in.ann[i].id >= 0)
+		if (c->in.ann[i].id != -1)
 			id[n++] = c->in.ann[i].id;
 	qsort(id, n, sizeof *id, by_value);
 	for (size_t i = 1; i < n; i++)
@@ -265,22 +244,16 @@ label_coco(struct labels *l, const char *path, const char *dir)
 		r = coco_parse(l, path, f, &c->in) ? -1 : join_all(c);
 		fclose(f);
 	}
-	for (size_t i = 0; i < c->in.nimage; i++) {
-		free(c->in.image[i].id.s);
+	for (size_t i = 0; i < c->in.nimage; i++)
 		free(c->in.image[i].file);
-	}
-	for (size_t i = 0; i < c->in.ncategory; i++) {
-		free(c->in.category[i].id.s);
+	for (size_t i = 0; i < c->in.ncategory; i++)
 		free(c->in.category[i].name);
-	}
-	for (size_t i = 0; i < c->in.nann; i++) {
-		free(c->in.ann[i].image.s);
-		free(c->in.ann[i].category.s);
-	}
 	free(c->in.image);
 	free(c->in.category);
 	free(c->in.ann);
-	free(c->slot);
+	keys_free(&c->in.word);
+	keys_free(&c->image);
+	keys_free(&c->category);
 	free(c);
 	return r;
 }

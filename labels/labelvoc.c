@@ -180,7 +180,7 @@ doctype(void *arg, const char *name, const char *sys, const char *pub, int inner
 }
 
 static int
-parse(struct voc *v, const char *text, size_t n)
+parse_xml(struct voc *v, const char *text, size_t n)
 {
 	v->xml = XML_ParserCreate(NULL);
 	if (!v->xml)
@@ -224,8 +224,9 @@ add_objects(struct voc *v, struct item *it)
 			bad = o->bad;
 		else
 			r = label_check_box(&b, it->w, it->h, &bad);
-		if (r >= 0 && (b.cls = label_class(v->l, o->name)) < 0) {
-			bad = "its class is not among the names";
+		if (r >= 0 && (b.cls = label_class(v->l, o->name, -1)) < 0) {
+			bad = b.cls == -1 ? "its class is not among the names" :
+			    "its class stands twice among the names";
 			r = -1;
 		}
 		if (bad)
@@ -250,7 +251,7 @@ one_xml(struct labels *l, const char *path)
 
 	v->l = l;
 	v->path = path;
-	if (!(text = file_read(path, 1 << 28, &n, &v->why)) || parse(v, text, n)) {
+	if (!(text = file_read(path, 1 << 28, &n, &v->why)) || parse_xml(v, text, n)) {
 		label_say(l, SAY_PICTURE, "%s", v->why.msg);
 	} else {
 		pic = label_voc_picture(path, v->file, stem, &name);

@@ -122,7 +122,7 @@ event(struct yaml *y, const yaml_event_t *ev)
 }
 
 static int
-parse(struct yaml *y, const char *text, size_t len)
+parse_yaml(struct yaml *y, const char *text, size_t len)
 {
 	yaml_parser_t p;
 	yaml_event_t ev;
@@ -201,7 +201,7 @@ label_yaml(struct labels *l, const char *path, const char *split)
 	y.l = l;
 	y.path = path;
 	y.want = split ? strcmp(split, "valid") ? split : "val" : "train";
-	r = parse(&y, text, n);
+	r = parse_yaml(&y, text, n);
 	if (!r)
 		r = read_splits(&y);
 	for (size_t i = 0; i < y.nsplit; i++)

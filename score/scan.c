@@ -224,31 +224,18 @@ scan_number(struct scan *s, double *v)
 	return 0;
 }
 
-/* A whole number of 64 bits, exactly; also as a double writes it, 3.0 or 1e3, up to 9e15. */
 int
 scan_whole(struct scan *s, int64_t *v)
 {
-	const char *at, *q;
-	char *end;
+	const char *at, *why;
 	double d;
 
 	blank(s);
 	at = s->p;
 	if (scan_number(s, &d))
 		return -1;
-	q = at + (*at == '-');
-	q += strspn(q, "0123456789");
-	errno = 0;
-	if (q == s->p) {
-		*v = strtoll(at, &end, 10);
-		return errno ? scan_fail(s, at, "an id is beyond 64 bits") : 0;
-	}
-	if (d != floor(d))
-		return scan_fail(s, at, "an id is not a whole number");
-	if (fabs(d) > 9e15)
-		return scan_fail(s, at, "an id above 9e15 is not written out in digits");
-	*v = (int64_t)d;
-	return 0;
+	why = num_id(at, (size_t)(s->p - at), d, v);
+	return why ? scan_fail(s, at, "%s", why) : 0;
 }
 
 static unsigned

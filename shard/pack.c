@@ -16,8 +16,8 @@
 
 static void pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path);
 
-/* Pictures seen so far by their bytes; a power of two of places, item -1: free. */
-struct seen { XXH128_hash_t *sum; int *item; size_t cap, n; };
+/* Pictures seen so far by the sum of their bytes; item: the first that has it. */
+struct seen { struct keys sum; int *item; size_t cap; };
 struct source { int shard; long record; };	/* shard -1: a file */
 struct pack {
 	const struct pack_opts *opt;
@@ -108,44 +108,17 @@ worker(void *arg)
 	return NULL;
 }
 
-static size_t
-seen_place(const struct seen *s, XXH128_hash_t h)
-{
-	size_t i = h.low64 & (s->cap - 1);
-
-	while (s->item[i] >= 0 && !XXH128_isEqual(s->sum[i], h))
-		i = (i + 1) & (s->cap - 1);
-	return i;
-}
-
 /* The item that had the same bytes, -1: none, and this one is remembered. */
 static int
 seen_before(struct seen *s, const void *bytes, size_t n, int item)
 {
 	XXH128_hash_t h = XXH3_128bits(bytes, n);
-	struct seen old = *s;
-	size_t at;
+	int had = s->sum.n, k = keys_add(&s->sum, &h, sizeof h);
 
-	if (2 * s->n >= s->cap) {
-		s->cap = s->cap ? 2 * s->cap : 1024;
-		s->sum = (XXH128_hash_t *)xmalloc(s->cap * sizeof *s->sum);
-		s->item = (int *)xmalloc(s->cap * sizeof *s->item);
-		memset(s->item, -1, s->cap * sizeof *s->item);
-		for (size_t i = 0; i < old.cap; i++)
-			if (old.item[i] >= 0) {
-				at = seen_place(s, old.sum[i]);
-				s->sum[at] = old.sum[i];
-				s->item[at] = old.item[i];
-			}
-		free(old.sum);
-		free(old.item);
-	}
-	at = seen_place(s, h);
-	if (s->item[at] >= 0)
-		return s->item[at];
-	s->sum[at] = h;
-	s->item[at] = item;
-	s->n++;
+	if (k < had)
+		return s->item[k];
+	s->item = (int *)xgrow(s->item, &s->cap, (size_t)had + 1, sizeof *s->item);
+	s->item[k] = item;
 	return -1;
 }
 
@@ -255,7 +228,7 @@ map_classes(struct pack *p, char *const *name, const int64_t *id, int n, struct 
 	for (int i = 0; i < n; i++) {
 		map[i] = -1;
 		if (had && name[i])
-			map[i] = label_class(&p->l, name[i]);
+			map[i] = label_class(&p->l, name[i], i);
 		else if (i < had)
 			map[i] = i;
 		else if (!p->d.fixed) {
@@ -263,8 +236,9 @@ map_classes(struct pack *p, char *const *name, const int64_t *id, int n, struct 
 			map[i] = p->d.nclass - 1;
 		}
 		if (map[i] < 0) {
-			err_set(e, "class %d (%s) is not among the names", i,
-			    name[i] ? name[i] : "nameless");
+			err_set(e, "class %d (%s) %s among the names", i,
+			    name[i] ? name[i] : "nameless",
+			    map[i] == -1 ? "is not" : "stands twice");
 			free(map);
 			return NULL;
 		}
@@ -464,7 +438,7 @@ pack_run(const struct pack_opts *o, struct pack_result *res, struct err *e)
 	res->notes = p.d.notes;
 	res->bad = p.d.bad;
 	res->classes = p.d.nclass;
-	free(p.seen.sum);
+	keys_free(&p.seen.sum);
 	free(p.seen.item);
 	free(p.shard);
 	free(p.src);
@@ -565,7 +539,7 @@ pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 	r->w = im.w;
 	r->h = im.h;
 	r->codec = codec_of(r->bytes, r->nbytes);
-	for (int i = 0; i < r->nbox && r->id >= 0; i++) {
+	for (int i = 0; i < r->nbox && r->id != -1; i++) {
 		const struct box *b = &j->box[i];
 
 		if (b->x < -1 || b->y < -1 || b->x + b->w > im.w + 1 || b->y + b->h > im.h + 1)
@@ -577,7 +551,7 @@ pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 				? "; corners instead of width and height?"
 				: "");
 	}
-	if (r->orientation > 1 && r->nbox && r->id >= 0)
+	if (r->orientation > 1 && r->nbox && r->id != -1)
 		remark(j,
 		    "%s: EXIF orientation %d is not applied; were the boxes drawn on the stored "
 		    "pixels?",

@@ -277,26 +277,12 @@ to_voc(struct unpack *u, const struct record *r, const char *rel)
 	return bad;
 }
 
-static void
-json_text(FILE *f, const char *s)
-{
-	putc('"', f);
-	for (; *s; s++)
-		if (*s == '"' || *s == '\\')
-			fprintf(f, "\\%c", *s);
-		else if ((unsigned char)*s < 32)
-			fprintf(f, "\\u%04x", *s);
-		else
-			putc(*s, f);
-	putc('"', f);
-}
-
 static int
 to_coco(struct unpack *u, const struct record *r, const char *rel)
 {
 	fprintf(u->list, "%s\n{\"id\":%lld,\"file_name\":", u->n ? "," : "",
 	    u->keep_ids ? (long long)r->id : (long long)u->n + 1);
-	json_text(u->list, rel + strlen(u->folder) + 1);
+	json_string(u->list, rel + strlen(u->folder) + 1);
 	fprintf(u->list, ",\"width\":%d,\"height\":%d}", r->w, r->h);
 	return 0;
 }
@@ -380,7 +366,7 @@ end_coco(struct unpack *u, const char *path)
 	for (int i = 0; i < u->nclass; i++) {
 		fprintf(
 		    u->list, "%s\n{\"id\":%lld,\"name\":", i ? "," : "", (long long)u->class_id[i]);
-		json_text(u->list, class_text(u, i, buf));
+		json_string(u->list, class_text(u, i, buf));
 		fputs("}", u->list);
 	}
 	fputs("]}\n", u->list);
@@ -396,17 +382,20 @@ by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Are they ids, and no two of them equal?  Sorts them. */
+/* Are they ids, and no two of them equal?  Sorts them; *any: one of them is an id. */
 static int
-different(int64_t *id, size_t n)
+different(int64_t *id, size_t n, int *any)
 {
-	size_t i = 1;
+	int all = 1;
 
+	*any = 0;
 	if (n)
 		qsort(id, n, sizeof *id, by_number);
-	while (i < n && id[i] != id[i - 1])
-		i++;
-	return !n || (id[0] >= 0 && i == n);
+	for (size_t i = 0; i < n; i++) {
+		*any |= id[i] != -1;
+		all &= id[i] != -1 && (!i || id[i] != id[i - 1]);
+	}
+	return all;
 }
 
 /* Two COCO sets in one shard may use the same numbers for other things. */
@@ -416,6 +405,7 @@ look_at_ids(struct unpack *u)
 	long n = shard_count(u->shard), bad = 0;
 	int64_t *id = (int64_t *)xmalloc((size_t)n * sizeof *id), *ann = NULL;
 	size_t nann = 0, cap = 0;
+	int any_id, any_ann;
 	struct record r;
 
 	for (long i = 0; i < n && !bad; i++) {
@@ -429,11 +419,11 @@ look_at_ids(struct unpack *u)
 	}
 	u->boxes = (long)nann;
 	if (!bad) {
-		u->keep_ids = different(id, (size_t)n);
-		u->keep_ann = different(ann, nann);
-		if (u->record == to_coco && !u->keep_ids && id[n - 1] >= 0)
+		u->keep_ids = different(id, (size_t)n, &any_id);
+		u->keep_ann = different(ann, nann, &any_ann);
+		if (u->record == to_coco && !u->keep_ids && any_id)
 			warn("ids of pictures are missing or stand twice: all are numbered anew");
-		else if (u->record == to_coco && !u->keep_ann && ann[nann - 1] >= 0)
+		else if (u->record == to_coco && !u->keep_ann && any_ann)
 			warn("ids of boxes are missing or stand twice: all are numbered anew");
 	}
 	free(id);

@@ -32,7 +32,7 @@ my @table = (			# part, its door, the parts below that it may use besides base
 	['bench', '', 'model kernel labels loss shard device net loader eval score train'],
 );
 my %library = (			# which files may call it
-	dnnl => 'cpu', tj => 'jpeg', stbi => 'stb image resize draw',
+	dnnl => 'cpu', jpeg_std => 'jpeg', jpeg_Create => 'jpeg', stbi => 'stb image resize draw',
 	yajl => 'cocoparse safetensors', XML => 'labelvoc', yaml => 'labelyaml',
 	crc32 => 'imagehead', XXH => 'pack safetensors shard shardcodec shardstream shardwrite',
 	cuda => 'cuda sync_nccl', cublas => 'cuda', nccl => 'sync_nccl', MPI => 'sync_mpi',
