@@ -89,9 +89,24 @@ int out_open(struct outfile *, const char *path, struct err *);
 int out_commit(struct outfile *, struct err *);	/* closes; -1 when anything was not written */
 void out_abort(struct outfile *);		/* closes and removes */
 int stdout_flush(struct err *);	/* -1: something printed so far could not be written */
+/* The digits of s, n bytes, as a whole number of 64 bits, exactly; -1: they are something else. */
+int num_digits(const char *s, size_t n, int64_t *out);
 int utf8_len(const char *);	/* bytes of the character there, 0: none (a surrogate is none) */
 int utf8_is(const char *);
 void tsv_name(FILE *, const char *);		/* tab, newline, backslash as \t \n \\ */
+
+/* ---- keys.c: byte strings numbered as they come -------------------------------------------- */
+
+struct keys {				/* all zero: none */
+	char *text;
+	struct key *key;
+	int *slot, n;			/* slot: by hash, number + 1 */
+	size_t ntext, text_cap, cap, nslot;
+};
+int keys_add(struct keys *, const void *, size_t);	/* its number: n - 1 where it is new */
+int keys_find(const struct keys *, const void *, size_t);	/* -1: not there */
+const char *keys_text(const struct keys *, int);	/* with a NUL; until the next keys_add */
+void keys_free(struct keys *);
 
 /* ---- opt.c: -O key=value ------------------------------------------------------------------- */
 

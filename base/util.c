@@ -286,6 +286,25 @@ num_int(const char *s, long lo, long hi, long *out)
 }
 
 int
+num_digits(const char *s, size_t n, int64_t *out)
+{
+	int minus = n && *s == '-';
+	uint64_t v = 0, most = (uint64_t)INT64_MAX + (uint64_t)minus;
+
+	if (n == (size_t)minus)
+		return -1;
+	for (size_t i = (size_t)minus; i < n; i++) {
+		unsigned d = (unsigned)(s[i] - '0');
+
+		if (d > 9 || v > (most - d) / 10)
+			return -1;
+		v = v * 10 + d;
+	}
+	*out = (int64_t)(minus ? 0 - v : v);
+	return 0;
+}
+
+int
 num_real(const char *s, double lo, double hi, double *out)
 {
 	static locale_t c;		/* made once; every thread sees the same value */

@@ -18,7 +18,8 @@ struct detwrite {
 	enum format format;
 	struct outfile out;		/* not for yolo */
 	int begun, odd;			/* a record stands; a name was no UTF-8 */
-	struct imageids *ids;
+	struct eval_names *ids;		/* of the truth's pictures */
+	struct eval_pic *pic;
 	int64_t *id;			/* [classes] category ids, -1: none */
 	char **id_of;			/* the names that they were found by */
 	char **file;			/* hash table of the files written by name */
@@ -142,12 +143,9 @@ find_categories(struct detwrite *t, const struct picture *p)
 	char **name = d ? d->class_name : p->class_name, number[16];
 
 	for (int c = 0; c < t->opt.classes; c++) {
-		const char *mine = class_name(t, p, c, number);
+		int i = class_named(name, n, class_name(t, p, c, number), c);
 
-		t->id[c] = -1;
-		for (int i = 0; i < n && t->id[c] < 0; i++)
-			if (name[i] && !strcmp(name[i], mine))
-				t->id[c] = id[i];
+		t->id[c] = i >= 0 ? id[i] : -1;
 		found += t->id[c] >= 0;
 	}
 	for (int c = 0; c < t->opt.classes && found < t->opt.classes; c++)
@@ -250,14 +248,19 @@ add_coco(struct detwrite *t, const struct picture *p, const struct detections *v
 	int named = 0;
 
 	if (t->ids) {
-		if (imageids_find(t->ids, p->name, &id)) {
-			err_set(e, "no image of the truth, or more than one, has this name");
+		int i = eval_names_find(t->ids, p->name, strlen(p->name));
+
+		if (i < 0 || t->pic[i].id == EVAL_NOID) {
+			err_set(e, i == -2 ? "more than one image of the truth has this name" :
+			    i < 0 ? "no image of the truth has this name" :
+			    "the image of the truth that has this name has no id");
 			return 1;
 		}
+		id = t->pic[i].id;
 	} else if (p->id >= 0)
 		id = p->id;
 	else
-		named = imageids_digits(p->name, &id);
+		named = picname_digits(p->name, &id);
 	for (int i = 0; i < v->n; i++) {
 		if (category(t, p, v->det[i].cls, &cat, e))
 			return -1;
@@ -347,6 +350,16 @@ detwrite_add(struct detwrite *t, struct picture *p, const struct detections *v, 
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
+static void
+open_ids(struct detwrite *t, const struct dataset *d)
+{
+	t->pic = (struct eval_pic *)xcalloc((size_t)d->n, sizeof *t->pic);
+	for (int i = 0; i < d->n; i++)
+		t->pic[i] = (struct eval_pic){ .name = d->item[i].name,
+			.id = d->item[i].id == -1 ? EVAL_NOID : d->item[i].id };
+	t->ids = eval_names_open(t->pic, d->n);
+}
+
 struct detwrite *
 detwrite_open(const struct detwrite_opts *o, struct err *e)
 {
@@ -365,7 +378,7 @@ detwrite_open(const struct detwrite_opts *o, struct err *e)
 		return NULL;
 	}
 	if (o->truth)
-		t->ids = imageids_open(o->truth);
+		open_ids(t, o->truth);
 	if (t->format == TSV)
 		fputs("#image\tclass\tname\tscore\tx\ty\tw\th\n", t->out.f);
 	if (t->format == COCO)
@@ -400,7 +413,8 @@ detwrite_close(struct detwrite *t, int keep, struct err *e)
 		free(t->file[i]);
 	free(t->file);
 	free(t->id);
-	imageids_close(t->ids);
+	eval_names_close(t->ids);
+	free(t->pic);
 	free(t);
 	return r;
 }

@@ -59,20 +59,17 @@ classes(struct join *c)
 		if (i && same_id(&k->id, &k[-1].id))
 			return err_set(c->l->e, "%s: two categories with one id, '%s' and '%s'",
 			    c->path, k[-1].name ? k[-1].name : "", k->name ? k->name : "");
-		k->cls = -1;
-		for (int n = 0; n < had && k->name; n++)
-			if (d->class_name[n] && !strcmp(d->class_name[n], k->name))
-				k->cls = n;
+		k->cls = k->name ? class_named(d->class_name, had, k->name, (int64_t)i) : -1;
 		if (k->cls >= 0 && d->fixed && !k->id.s)
 			take_id(d, k->cls, k->id.v);
-		else if (k->cls < 0 && !d->fixed) {
+		else if (k->cls == -1 && !d->fixed) {
 			label_new_class(d, k->name, k->id.s ? d->nclass : k->id.v);
 			k->cls = d->nclass - 1;
 		} else if (k->cls < 0)
 			label_say(c->l, SAY_NOTE,
-			    "%s: category '%s' is not among the names, its boxes are "
-			    "refused",
-			    c->path, k->name ? k->name : "");
+			    "%s: category '%s' %s among the names, its boxes are refused",
+			    c->path, k->name ? k->name : "",
+			    k->cls == -1 ? "is not" : "stands twice");
 	}
 	return 0;
 }
@@ -167,7 +164,9 @@ annotation(struct join *c, size_t i)
 	if (!im)
 		bad = "its image is not in the file";
 	else if (!k || k->cls < 0)
-		bad = k ? "its category is not among the names" : "its category is not in the file";
+		bad = !k ? "its category is not in the file" : k->cls == -1 ?
+		    "its category is not among the names" :
+		    "its category stands twice among the names";
 	else if (a->nbox != 4)
 		bad = "no bbox of four numbers, and no polygon";
 	else

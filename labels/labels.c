@@ -143,13 +143,28 @@ label_new_class(struct dataset *d, const char *name, int64_t id)
 }
 
 int
-label_class(struct labels *l, const char *name)
+class_named(char *const *class_name, int n, const char *name, int64_t at)
 {
-	for (int i = 0; i < l->d->nclass; i++)
-		if (l->d->class_name[i] && !strcmp(l->d->class_name[i], name))
-			return i;
-	if (l->d->fixed)
-		return -1;
+	int found = -1;
+
+	if (at >= 0 && at < n && class_name[at] && !strcmp(class_name[at], name))
+		return (int)at;
+	for (int i = 0; i < n; i++)
+		if (class_name[i] && !strcmp(class_name[i], name)) {
+			if (found >= 0)
+				return -2;
+			found = i;
+		}
+	return found;
+}
+
+int
+label_class(struct labels *l, const char *name, int at)
+{
+	int i = class_named(l->d->class_name, l->d->nclass, name, at);
+
+	if (i != -1 || l->d->fixed)
+		return i;
 	label_new_class(l->d, name, l->d->nclass);
 	return l->d->nclass - 1;
 }
@@ -169,12 +184,11 @@ label_map(struct labels *l, const char *from, char *const *name, int n)
 			l->map[i] = i;
 			continue;
 		}
-		l->map[i] = !name[i] ? -1 : i < l->d->nclass && l->d->class_name[i] &&
-		    !strcmp(l->d->class_name[i], name[i]) ? i : label_class(l, name[i]);
+		l->map[i] = name[i] ? label_class(l, name[i], i) : -1;
 		if (l->map[i] < 0 && name[i])
-			label_say(l, SAY_NOTE,
-			    "%s: class %d, '%s', is not among the names, its boxes are refused",
-			    from, i, name[i]);
+			label_say(l, SAY_NOTE, "%s: class %d, '%s', %s, its boxes are refused",
+			    from, i, name[i], l->map[i] == -1 ? "is not among the names" :
+			    "stands twice among the names");
 	}
 }
 

@@ -51,6 +51,10 @@ int labels_read(struct dataset *, const char *input, const char *names, label_re
     struct err *);
 int labels_names(struct dataset *, const char *path, struct err *);	/* a .names file */
 void labels_close(struct dataset *);
+/* Which of n classes a name means.  It may stand twice: then the one at place `at`, which is its
+ * number where it came from (-1: it has none), if that has the name; else -2, it is not known
+ * which.  -1: none. */
+int class_named(char *const *class_name, int n, const char *name, int64_t at);
 
 /* ---- labels.c: a set being made, for its readers and for shards ---------------------------- */
 
@@ -68,7 +72,8 @@ struct labels {
 void label_say(struct labels *, int kind, const char *fmt, ...) PRINTF(3, 4);
 struct item *label_item(struct labels *, const char *name, const char *path);
 void label_box(struct item *, const struct box *);
-int label_class(struct labels *, const char *name);	/* found or added; -1 where fixed */
+/* The class that class_named() means, or a new one; -1 where the names are fixed. */
+int label_class(struct labels *, const char *name, int at);
 void label_new_class(struct dataset *, const char *name, int64_t id);	/* id: if it is free */
 /* Where the label of a picture may lie: beside it, or in labels/.  free() both; second NULL. */
 void label_paths(const char *picture, char *path[2]);
@@ -96,13 +101,15 @@ void label_files_free(struct label_files *);
 
 /* ---- picname.c: which picture a name means ------------------------------------------------- */
 
+/* A name means, of the pictures of a truth (/ and \ both stand between its components):
+ * 1. the picture with exactly this name; 2. the one whose id is this word, or this number in
+ * digits; 3. of those with the same last component the one that shares most folders with it,
+ * counted from the end; the same with the extension left out, here, there, or on both sides.
+ * An extension is a letter and at most four letters or digits.  A number means the picture with
+ * this id; where no picture has one, the picture whose name, without extension, ends in it.
+ * Where the first of these that holds for any picture holds for several, the name is refused: it
+ * is not known which of them is meant. */
 #define EVAL_NOID INT64_MIN
-
-struct eval_hash { char **key; int *value; size_t n, cap; };	/* strings to numbers >= 0 */
-int eval_hash_get(const struct eval_hash *, const char *, size_t);	/* -1: absent */
-/* the value that was there, or -1 */
-int eval_hash_put(struct eval_hash *, const char *, size_t, int value);
-void eval_hash_free(struct eval_hash *);
 
 struct eval_pic {
 	char *name, *word;		/* as given; an id that is no number, or NULL */
@@ -120,22 +127,14 @@ struct eval_truth {
 	int64_t *class_id;		/* ascending */
 	struct eval_names *names;
 };
+/* Borrows the pictures. */
 struct eval_names *eval_names_open(const struct eval_pic *, int n);
 void eval_names_close(struct eval_names *);
-/* A picture by name: exact, else the longest path suffix, else the stem; a number by value. -1:
- * none; -2: several. */
-int eval_names_find(const struct eval_names *, const char *, size_t);
-const char *eval_pic_id(const struct eval_pic *, char id[32]);	/* "-": none */
+int eval_names_find(const struct eval_names *, const char *, size_t);	/* -1: none; -2: several */
 int eval_names_id(const struct eval_names *, int64_t);
-
-/* Image ids by the names of a data set: exact, else the unique one with the longest common end of
- * the path, else by stem.  Borrows the data set. */
-struct imageids;
-struct imageids *imageids_open(const struct dataset *);
-void imageids_close(struct imageids *);
-/* -1: none, or several */
-int imageids_find(const struct imageids *, const char *name, int64_t *id);
-int imageids_digits(const char *name, int64_t *id);	/* the digits that end the stem; -1: none */
+const char *eval_pic_id(const struct eval_pic *, char id[32]);	/* "-": none */
+/* The number that a name without its extension ends in; -1: none. */
+int picname_digits(const char *name, int64_t *id);
 
 #ifdef __cplusplus
 }

@@ -224,8 +224,9 @@ add_objects(struct voc *v, struct item *it)
 			bad = o->bad;
 		else
 			r = label_check_box(&b, it->w, it->h, &bad);
-		if (r >= 0 && (b.cls = label_class(v->l, o->name)) < 0) {
-			bad = "its class is not among the names";
+		if (r >= 0 && (b.cls = label_class(v->l, o->name, -1)) < 0) {
+			bad = b.cls == -1 ? "its class is not among the names" :
+			    "its class stands twice among the names";
 			r = -1;
 		}
 		if (bad)

@@ -16,8 +16,6 @@ static int eval_side_of(struct eval_set *s, const struct eval_in *in);
 
 static int eval_settle_classes(struct eval_set *s, struct err *e);
 
-static void eval_classes_open(struct eval_set *s);
-
 static void eval_classes_clear(struct eval_set *s);
 
 enum { BLOCK = 1 << 14 };		/* detections */
@@ -30,14 +28,13 @@ eval_set_open(struct eval_set *s, const struct eval_truth *t, struct eval *ev)
 	s->ev = ev;
 	s->seen = (unsigned char *)xcalloc((size_t)t->n, 1);
 	s->last_pic = s->last_side = -1;
-	eval_classes_open(s);
 }
 
 static void
 forget(struct eval_set *s)
 {
 	eval_classes_clear(s);
-	eval_hash_free(&s->unknown);
+	keys_free(&s->unknown);
 	s->total = s->low = s->bad_images = s->several = s->bad_classes = s->dup_images = s->n = 0;
 	s->last_pic = -1;
 	s->last_len = 0;
@@ -48,7 +45,6 @@ static void
 eval_set_close(struct eval_set *s)
 {
 	forget(s);
-	eval_hash_free(&s->class_at);
 	free(s->raw);
 	free(s->other);
 	free(s->seen);
@@ -87,8 +83,7 @@ unknown_picture(struct eval_set *s, const struct eval_in *in)
 		n = (size_t)snprintf(id, sizeof id, "%lld", (long long)in->image_id);
 	s->bad_images++;
 	s->several += s->last_pic == -2;
-	if (eval_hash_get(&s->unknown, name, strnlen(name, n)) < 0)	/* in the order they come */
-		eval_hash_put(&s->unknown, name, n, (int)s->unknown.n);
+	keys_add(&s->unknown, name, strnlen(name, n));
 }
 
 /* ---- scoring ---- */
@@ -363,21 +358,9 @@ eval_set_read(struct eval_set *s, char *const *path, int n,
 /* Which class of the truth a detection's class is.
  *
  * Classes of the detections (sides) are told apart by all that the file says: number and name.
- * Names count where both have them, ids where the truth has its own, else numbers.  When a name is
+ * Names count where both have them (of a name that stands twice, the class with the detection's
+ * number), ids where the truth has its own, else numbers.  When a name is
  * unknown, positions decide if both sides count the same classes; that is known only at the end. */
-
-static void
-eval_classes_open(struct eval_set *s)
-{
-	const struct eval_truth *t = s->truth;
-
-	for (int i = 0; i < t->nclass; i++) {	/* of equal names the first */
-		const char *name = t->class_name[i];
-
-		if (name && eval_hash_get(&s->class_at, name, strlen(name)) < 0)
-			eval_hash_put(&s->class_at, name, strlen(name), i);
-	}
-}
 
 /* Forget the classes of the detections. */
 static void
@@ -401,7 +384,8 @@ class_of(const struct eval_set *s, const struct eval_side *d)
 	int64_t n = d->cls;
 
 	if (d->name)
-		return eval_hash_get(&s->class_at, d->name, strlen(d->name));
+		return class_named(t->class_name, t->nclass, d->name,
+		    d->kind == EVAL_BY_INDEX ? n : -1);
 	if (d->kind == EVAL_BY_ID && t->ids)
 		return eval_truth_class(t, n);
 	if (d->kind == EVAL_BY_ID) /* yolo-detect -f coco writes class + 1 where it knows no ids */
@@ -528,6 +512,11 @@ eval_settle_classes(struct eval_set *s, struct err *e)
 	int64_t most = -1, count;
 	int named = 0, numbered = 1;
 
+	for (int i = 0; i < s->nside; i++)
+		if (s->side[i].to == -2)
+			return err_set(e, "class '%.200s' stands twice in the truth, and the "
+			    "detections do not say which is meant: want its number or category_id "
+			    "with them", s->side[i].name);
 	if (s->skip_unknown < 0)
 		return 0;
 	if (numbers_fit(s, e))
@@ -591,20 +580,16 @@ static int
 tell_pictures(struct eval_run *r, struct err *e)
 {
 	struct eval_set *s = &r->set;
-	const char *first[5] = { NULL };
 	char list[400] = "", several[80] = "";
 
 	if (!s->bad_images)
 		return 0;
-	for (size_t i = 0; i < s->unknown.cap; i++)
-		if (s->unknown.key[i] && s->unknown.value[i] < 5)
-			first[s->unknown.value[i]] = s->unknown.key[i];
-	for (int k = 0; k < 5 && first[k]; k++)
-		list_add(list, sizeof list, first[k]);
+	for (int k = 0; k < 5 && k < s->unknown.n; k++)
+		list_add(list, sizeof list, keys_text(&s->unknown, k));
 	if (s->several)
 		snprintf(several, sizeof several, " (%zu have names of more than one picture)",
 		    s->several);
-	err_set(e, "%zu detections of %zu pictures that are not in the truth%s: %s%s",
+	err_set(e, "%zu detections of %d pictures that are not in the truth%s: %s%s",
 	    s->bad_images, s->unknown.n, several, list, s->unknown.n > 5 ? ", ..." : "");
 	if (r->unknown <= 0)
 		return -1;

@@ -58,11 +58,10 @@ struct eval_set {
 	/* found */
 	size_t total, low, bad_images, bad_classes, dup_images;	/* detections; pictures for dup */
 	size_t several;			/* of bad_images: more than one picture has such a name */
-	struct eval_hash unknown;	/* names of pictures not found */
+	struct keys unknown;	/* names of pictures not found, as they came */
 	struct eval_side *side;
 	int *side_at;			/* [at_cap] by hash: number + 1 */
 	size_t side_cap, at_cap;
-	struct eval_hash class_at;	/* classes of the truth by name */
 	int nside, buffer, restart, by_position, dup_first;
 	struct eval_det *raw, *other;	/* being read; handed to the worker */
 	size_t n, cap, nother, other_cap;

@@ -21,7 +21,7 @@ struct coco {
 	struct category *cat;
 	struct annotation *ann;
 	size_t npic, pic_cap, ncat, cat_cap, nann, ann_cap;
-	struct eval_hash word;		/* ids that are words: numbered from the bottom */
+	struct keys word;			/* ids that are words: numbered from the bottom */
 	long no_area, zero_id;
 	/* one element while it is read */
 	struct eval_pic p;
@@ -38,7 +38,6 @@ id_value(struct scan *s, struct coco *c, int64_t *id)
 	const char *str, *q;
 	size_t n;
 	double v;
-	int at;
 
 	if (scan_peek(s) != '"')
 		return scan_whole(s, id);
@@ -46,9 +45,7 @@ id_value(struct scan *s, struct coco *c, int64_t *id)
 		return -1;
 	q = str;
 	if (n > 18 || scan_decimal(&q, &v) || q != str + n || v != floor(v) || fabs(v) > 9e15) {
-		if ((at = eval_hash_get(&c->word, str, n)) < 0)
-			eval_hash_put(&c->word, str, n, at = (int)c->word.n);
-		*id = EVAL_NOID + 1 + at;
+		*id = EVAL_NOID + 1 + keys_add(&c->word, str, n);
 	} else
 		*id = (int64_t)v;
 	return 0;
@@ -417,7 +414,7 @@ eval_truth_coco(struct eval_truth *t, struct scan *s, struct err *e)
 	free(c.p.name);
 	free(c.p.word);
 	free(c.c.name);
-	eval_hash_free(&c.word);
+	keys_free(&c.word);
 	return r;
 }
 
@@ -642,7 +639,7 @@ from_labels(struct eval_truth *t, const char *path, const char *names, struct er
 
 struct txt {
 	struct eval_truth *t;
-	struct eval_hash name;		/* class words by first sight */
+	struct keys name;		/* class words by first sight */
 	size_t cap, bcap;
 	int64_t most;			/* largest class number, -1: none was a number */
 };
@@ -680,8 +677,8 @@ txt_line(struct scan *s, struct txt *x, const char *p, const char *end)
 	if (!scan_decimal(&q, &c) && q == w[0] + len[0] && c >= 0 && c == floor(c) && c < 65535) {
 		b.cls = (int)c;
 		x->most = b.cls > x->most ? b.cls : x->most;
-	} else if ((b.cls = eval_hash_get(&x->name, w[0], len[0])) < 0)
-		eval_hash_put(&x->name, w[0], len[0], b.cls = (int)x->name.n);
+	} else
+		b.cls = keys_add(&x->name, w[0], len[0]);
 	if (x->most >= 0 && x->name.n)
 		return scan_fail(s, p, "some classes are numbers, some are names: want one kind");
 	x->t->box = (struct box *)xgrow(x->t->box, &x->bcap, x->t->nbox + 1, sizeof b);
@@ -720,21 +717,20 @@ static int
 txt_classes(struct txt *x, const char *path, const char *names, struct err *e)
 {
 	struct dataset d;
-	size_t n = x->name.n ? x->name.n : (size_t)(x->most + 1), k = 0;
+	size_t k = (size_t)x->name.n, n = k ? k : (size_t)(x->most + 1);
 	char **name = (char **)xcalloc(n + 1, sizeof *name);
 	int64_t *id = (int64_t *)xcalloc(n + 1, sizeof *id);
 	int *to = (int *)xcalloc(n + 1, sizeof *to), r = 0;
 
 	memset(&d, 0, sizeof d);
-	for (size_t i = 0; i < x->name.cap; i++)
-		if (x->name.key[i])
-			name[k++] = x->name.key[i];
+	for (size_t i = 0; i < k; i++)
+		name[i] = (char *)keys_text(&x->name, (int)i);
 	if (k)				/* words: classes in alphabetical order */
 		qsort(name, k, sizeof *name, compare);
 	for (size_t i = 0; i < n; i++) {
 		id[i] = (int64_t)i;
 		if (k)
-			to[eval_hash_get(&x->name, name[i], strlen(name[i]))] = (int)i;
+			to[keys_find(&x->name, name[i], strlen(name[i]))] = (int)i;
 	}
 	for (size_t i = 0; k && i < x->t->nbox; i++)
 		x->t->box[i].cls = to[x->t->box[i].cls];
@@ -765,7 +761,7 @@ from_txt(struct eval_truth *t, const char *path, const char *names, char **file,
 		r = txt_file(&x, file[i], e);
 	if (!r)
 		r = txt_classes(&x, path, names, e);
-	eval_hash_free(&x.name);
+	keys_free(&x.name);
 	return r;
 }
 

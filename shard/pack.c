@@ -255,7 +255,7 @@ map_classes(struct pack *p, char *const *name, const int64_t *id, int n, struct 
 	for (int i = 0; i < n; i++) {
 		map[i] = -1;
 		if (had && name[i])
-			map[i] = label_class(&p->l, name[i]);
+			map[i] = label_class(&p->l, name[i], i);
 		else if (i < had)
 			map[i] = i;
 		else if (!p->d.fixed) {
@@ -263,8 +263,9 @@ map_classes(struct pack *p, char *const *name, const int64_t *id, int n, struct 
 			map[i] = p->d.nclass - 1;
 		}
 		if (map[i] < 0) {
-			err_set(e, "class %d (%s) is not among the names", i,
-			    name[i] ? name[i] : "nameless");
+			err_set(e, "class %d (%s) %s among the names", i,
+			    name[i] ? name[i] : "nameless",
+			    map[i] == -1 ? "is not" : "stands twice");
 			free(map);
 			return NULL;
 		}
