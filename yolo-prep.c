@@ -130,7 +130,7 @@ option(struct cmd *c, int letter)
 static void
 report(void *arg, int kind, const char *line)
 {
-	static const char *const name[] = { "note", "label", "picture" };
+	static const char *const name[] = { "note", "label", "picture", "part" };
 	struct report *r = (struct report *)arg;
 	const char *colon = strstr(line, ": ");
 	char *place;

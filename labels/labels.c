@@ -109,6 +109,49 @@ label_box(struct item *it, const struct box *b)
 }
 
 static int
+same_box(const struct box *a, const struct box *b)
+{
+	return a->cls == b->cls && a->x == b->x && a->y == b->y && a->w == b->w && a->h == b->h;
+}
+
+int
+label_twice(const struct item *it, const struct box *b)
+{
+	for (int i = 0; i < it->nbox; i++)
+		if (same_box(&it->box[i], b))
+			return 1;
+	return 0;
+}
+
+static int
+by_place(const void *a, const void *b)
+{
+	const struct box *p = (const struct box *)a, *q = (const struct box *)b;
+	double d[] = { p->cls - q->cls, p->x - q->x, p->y - q->y, p->w - q->w, p->h - q->h };
+
+	for (int i = 0; i < 5; i++)
+		if (d[i] < 0 || d[i] > 0)
+			return d[i] < 0 ? -1 : 1;
+	return 0;
+}
+
+int
+label_twins(const struct item *it)
+{
+	struct box *b = (struct box *)xmalloc((size_t)it->nbox * sizeof *b);
+	int n = 0;
+
+	if (it->nbox) {
+		memcpy(b, it->box, (size_t)it->nbox * sizeof *b);
+		qsort(b, (size_t)it->nbox, sizeof *b, by_place);
+	}
+	for (int i = 1; i < it->nbox; i++)
+		n += same_box(&b[i], &b[i - 1]);
+	free(b);
+	return n;
+}
+
+static int
 id_used(const struct dataset *d, int64_t id)
 {
 	int i = 0;
@@ -339,7 +382,7 @@ read_file(struct labels *l, const char *path, const char *word)
 		return no_word(l, path, word);
 	switch (kind) {
 	case K_COCO:
-		return label_coco(l, path, word);
+		return label_coco(l, path, word, NULL);
 	case K_XML:
 		return label_voc(l, path);
 	case K_DATA:
@@ -387,12 +430,16 @@ labels_read(struct dataset *d, const char *input, const char *names, label_repor
 		r = path_isdir(voc) ? label_voc(&l, path) : label_folder(&l, path);
 	if (!r)
 		label_one_based(&l, input);
+	if (!r)
+		label_pose(&l, input);
 	if (!r && before && !l.map && l.numbers)
 		label_say(&l, SAY_NOTE, "%s: it names no classes, so its numbers are taken for "
 		    "those of the inputs before: 0 is '%s'", input, d->class_name[0]);
 	if (!r && l.bare)
 		label_say(&l, SAY_NOTE, "%s: %ld of %ld pictures have no label file, taken as "
 		    "background", input, l.bare, l.pictures);
+	label_keys_close(&l);
+	free(l.either);
 	free(l.map);
 	free(voc);
 	free(path);

@@ -22,6 +22,8 @@ struct yaml {
 	size_t nname, name_cap;
 	int depth, in_map, line;
 	long index;			/* names as a map: the number that stands before */
+	long nc, kpt[2];		/* nc -1: not there */
+	int nkpt;
 	const char *want;
 };
 
@@ -73,6 +75,13 @@ scalar(struct yaml *y, const char *s)
 					   "%s:%d: names: want a list or a "
 					   "map",
 					   y->path, y->line);
+	if (!strcmp(y->key, "kpt_shape") && y->depth == 2 && y->nkpt < 2 &&
+	    num_int(s, 1, 10000, &y->kpt[y->nkpt++]))
+		return err_set(y->l->e, "%s:%d: kpt_shape: '%s', want [points, 2 or 3]", y->path,
+		    y->line, s);
+	if (!strcmp(y->key, "nc") && y->depth == 1 && num_int(s, 0, 100000, &y->nc))
+		return err_set(y->l->e, "%s:%d: nc: '%s' is not a number of classes", y->path,
+		    y->line, s);
 	if (!strcmp(y->key, "path") && y->depth == 1) {
 		free(y->root);
 		y->root = xstrdup(s);
@@ -147,22 +156,72 @@ parse(struct yaml *y, const char *text, size_t len)
 
 /* A split's name: below `path`, below the yaml's folder, or from the working directory. */
 static char *
+place(const struct yaml *y, const char *dir, const char *root, const char *s)
+{
+	char *at[4], *found = NULL;
+
+	at[0] = path_join(root, s);
+	at[1] = path_join(dir, s);
+	at[2] = y->root ? path_join(y->root, s) : xstrdup(s);
+	at[3] = xstrdup(s);
+	for (int i = 0; i < 4; i++) {
+		if (!found && !access(at[i], F_OK))
+			found = at[i];
+		else
+			free(at[i]);
+	}
+	return found;
+}
+
+/* The same; where there is nothing, with Windows' backslashes turned, and then without the leading
+ * ../ that Roboflow writes for what lies beside its yaml. */
+static char *
 locate(const struct yaml *y, const char *dir, const char *s)
 {
-	char *root = y->root ? path_join(dir, y->root) : xstrdup(dir), *place[4], *found = NULL;
+	char *was = y->root ? label_turned(y->root) : NULL, *turned = label_turned(s);
+	char *root = !y->root ? xstrdup(dir) : path_join(dir, y->root), *found, *other;
+	const char *rest = turned;
 
-	place[0] = path_join(root, s);
-	place[1] = path_join(dir, s);
-	place[2] = y->root ? path_join(y->root, s) : xstrdup(s);
-	place[3] = xstrdup(s);
-	for (int i = 0; i < 4; i++) {
-		if (!found && !access(place[i], F_OK))
-			found = place[i];
-		else
-			free(place[i]);
+	found = place(y, dir, root, s);
+	if (!found && (label_windows(s) || (y->root && label_windows(y->root)))) {
+		other = was ? path_join(dir, was) : xstrdup(dir);
+		while (!(found = place(y, dir, other, rest)) && s[0] && s[1] == ':' &&
+		    label_shorter(rest))
+			rest = label_shorter(rest);
+		free(other);
+		if (found)
+			label_say(y->l, SAY_NOTE, "%s: backslashes taken as slashes: %s is %s",
+			    y->path, s, found);
+	}
+	for (rest = turned; !found && !strncmp(rest, "../", 3);) {
+		rest += 3;
+		found = path_join(dir, rest);
+		if (!access(found, F_OK))
+			label_say(y->l, SAY_NOTE, "%s: there is no %s; %s is taken", y->path, s,
+			    found);
+		else {
+			free(found);
+			found = NULL;
+		}
 	}
 	free(root);
+	free(turned);
+	free(was);
 	return found;
+}
+
+static void
+take_names(struct yaml *y)
+{
+	if (y->nname) {
+		label_map(y->l, y->path, y->name, (int)y->nname);
+		y->l->named_by = y->path;
+	}
+	if (y->nc >= 0 && y->nname && y->nc != (long)y->nname)
+		label_say(y->l, SAY_NOTE, "%s: nc is %ld, but there are %zu names; the names "
+		    "count", y->path, y->nc, y->nname);
+	y->l->points = y->nkpt == 2 ? (int)y->kpt[0] : 0;
+	y->l->dims = y->nkpt == 2 ? (int)y->kpt[1] : 0;
 }
 
 static int
@@ -171,8 +230,7 @@ read_splits(struct yaml *y)
 	char *dir = path_dir(y->path), *found;
 	int r = 0;
 
-	if (y->nname)
-		label_map(y->l, y->path, y->name, (int)y->nname);
+	take_names(y);
 	if (!y->nsplit)
 		r = err_set(y->l->e, "%s: no '%s:' in it", y->path, y->want);
 	for (size_t i = 0; i < y->nsplit && !r; i++) {
@@ -200,6 +258,7 @@ label_yaml(struct labels *l, const char *path, const char *split)
 	memset(&y, 0, sizeof y);
 	y.l = l;
 	y.path = path;
+	y.nc = -1;
 	y.want = split ? strcmp(split, "valid") ? split : "val" : "train";
 	r = parse(&y, text, n);
 	if (!r)
