@@ -30,6 +30,10 @@ int label_list(struct labels *, const char *path);
 int label_folder(struct labels *, const char *path);
 int label_data(struct labels *, const char *path, const char *split);
 int label_yaml(struct labels *, const char *path, const char *split);
+int label_yaml_leads(const char *path, const char *split);	/* has it that part, is it there? */
+/* One part of a folder that holds several; split NULL: all.  1: it is none of that kind. */
+int label_root(struct labels *, const char *path, const char *split);
+int label_is_coco(const char *path);
 void label_pose(struct labels *, const char *input);	/* over a whole input: what lines are */
 /* The key beside a label file (classes.txt and the like) becomes the map of its numbers. */
 void label_key(struct labels *, const char *label);
@@ -63,6 +67,7 @@ struct coco_file {
 };
 int coco_parse(struct labels *, const char *path, FILE *, struct coco_file *);
 int label_voc(struct labels *, const char *path);	/* folder, split file or one .xml */
+int label_voc_root(const char *path);	/* has its folder Annotations any xml? */
 void label_voc_files(struct labels *, const struct label_files *xml);
 void label_one_based(struct labels *, const char *input);
 

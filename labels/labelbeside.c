@@ -128,6 +128,14 @@ kind_of(const char *path, const char **what)
 	return k;
 }
 
+int
+label_is_coco(const char *path)
+{
+	const char *what;
+
+	return kind_of(path, &what) == COCO;
+}
+
 /* ---- is it about these pictures? ----------------------------------------------------------- */
 
 static size_t

@@ -308,8 +308,11 @@ kind_of(const char *head, size_t n, const char *path)
 
 	if (n >= 4 && !memcmp(head, "\x89YSH", 4))
 		return K_SHARD;
-	if (image_format(head, n) != IMG_UNKNOWN)
+	if (image_format(head, n) != IMG_UNKNOWN || image_named(path))
 		return K_PICTURE;
+	if (p[0] == 'P' && p[1] >= '1' && p[1] <= '7' && (p[2] == '\n' || p[2] == ' ') &&
+	    (isdigit((unsigned char)p[3]) || p[3] == '#'))
+		return K_PICTURE;	/* PNM of a kind that is refused by name */
 	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
 		p += 3;
 	if (dot && (!strcasecmp(dot, ".yaml") || !strcasecmp(dot, ".yml")))
@@ -357,8 +360,32 @@ split_input(const char *input, const char **word)
 static int
 no_word(struct labels *l, const char *path, const char *word)
 {
-	return err_set(l->e, "%s: no ':%s' to choose in it; want COCO.json:FOLDER, FILE.data:SPLIT "
-	    "or data.yaml:SPLIT", path, word);
+	return err_set(l->e, "%s: no ':%s' to choose in it; want COCO.json:FOLDER, "
+	    "FILE.data:SPLIT, data.yaml:SPLIT, or a folder with parts", path, word);
+}
+
+/* The part that is asked for; NULL: the kind of input decides. */
+static const char *
+part(const struct labels *l)
+{
+	return l->d->split && strcmp(l->d->split, "all") ? l->d->split : NULL;
+}
+
+/* A folder: a part of it where it has parts, else VOC, else pictures. */
+static int
+read_folder(struct labels *l, const char *path, const char *word)
+{
+	char *voc = path_join(path, "Annotations");
+	int all = l->d->split && !part(l) && !word;
+	int r = all ? 1 : label_root(l, path, word ? word : part(l));
+
+	if (r == 1 && word)
+		r = no_word(l, path, word);
+	else if (r == 1)
+		r = path_isdir(voc) && label_voc_root(path) ? label_voc(l, path) :
+		    label_folder(l, path);
+	free(voc);
+	return r;
 }
 
 static int
@@ -386,9 +413,9 @@ read_file(struct labels *l, const char *path, const char *word)
 	case K_XML:
 		return label_voc(l, path);
 	case K_DATA:
-		return label_data(l, path, word);
+		return label_data(l, path, word ? word : part(l));
 	case K_YAML:
-		return label_yaml(l, path, word);
+		return label_yaml(l, path, word ? word : part(l));
 	case K_PICTURE:
 		label_picture(l, path, path, NULL);
 		return 0;
@@ -412,22 +439,17 @@ labels_read(struct dataset *d, const char *input, const char *names, label_repor
 {
 	struct labels l = { .d = d, .report = report, .arg = arg, .e = e };
 	const char *word = NULL;
-	char *path, *voc;
+	char *path;
 	int r, before;
 
 	if (names && !d->nclass && labels_names(d, names, e))
 		return -1;
 	before = d->nclass && d->class_name[0] && !d->fixed;
 	path = split_input(input, &word);
-	voc = path_join(path, "Annotations");
 	if (!strcmp(input, "-") || !strcmp(input, "-0"))
 		r = label_list(&l, input);
-	else if (!path_isdir(path))
-		r = read_file(&l, path, word);
-	else if (word)
-		r = no_word(&l, path, word);
 	else
-		r = path_isdir(voc) ? label_voc(&l, path) : label_folder(&l, path);
+		r = path_isdir(path) ? read_folder(&l, path, word) : read_file(&l, path, word);
 	if (!r)
 		label_one_based(&l, input);
 	if (!r)
@@ -441,7 +463,6 @@ labels_read(struct dataset *d, const char *input, const char *names, label_repor
 	label_keys_close(&l);
 	free(l.either);
 	free(l.map);
-	free(voc);
 	free(path);
 	return r;
 }

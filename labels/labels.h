@@ -36,13 +36,16 @@ struct dataset {
 	int64_t *class_id;		/* original ids (COCO category ids), else 0.. */
 	int nclass, fixed;		/* fixed: from -n's file, nothing is added */
 	long refused, notes, bad; /* labels refused; remarks; pictures left out (lists, folders) */
+	const char *split;	/* train, val, test: the part of an input that has parts, unless it
+				 * says one; NULL, all: of a yaml or .data train, of a folder all */
 };
 /* Called for every remark, refused label and unusable picture: one line "file:line: what". */
 enum { SAY_NOTE, SAY_REFUSED, SAY_PICTURE, SAY_PART };	/* PART: what an input is taken for */
 typedef void label_report(void *arg, int kind, const char *line);
 /* Read any kind of input (COCO json, VOC, lists, .data, data.yaml, folders, one picture), kind
  * recognised by content; appended to the data set.  "-": a list on stdin, "-0": NUL between names.
- * FILE.json:DIR says where the pictures lie; FILE.data:valid and FILE.yaml:val choose a split.
+ * FILE.json:DIR says where the pictures lie; FILE.data:valid, FILE.yaml:val and, for a folder that
+ * has parts, FOLDER:val choose a split.
  * names: class names file or NULL.  An input with names of its own has its classes matched by them
  * with those that are there already.  Boxes of YOLO and VOC labels are clipped to the picture and
  * flagged; COCO's stay as given, even beyond the border.  A shard is not read here.  COCO and VOC

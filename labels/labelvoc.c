@@ -319,6 +319,24 @@ whole_folder(struct labels *l, const char *path)
 	return r;
 }
 
+int
+label_voc_root(const char *path)
+{
+	struct label_files all = { NULL, 0, 0 };
+	char *dir = path_join(path, "Annotations");
+	struct err none;
+	int any = label_walk(dir, &all, &none) || !all.n;	/* reading it says what is wrong */
+
+	for (size_t i = 0; i < all.n && !any; i++) {
+		const char *dot = strrchr(path_base(all.v[i]), '.');
+
+		any = dot && !strcasecmp(dot, ".xml");
+	}
+	label_files_free(&all);
+	free(dir);
+	return any;
+}
+
 /* The xml of a line: all of it is the stem, else what stands before the first blank; an extension,
  * which does not belong there, goes where it leads nowhere. */
 static char *

@@ -22,6 +22,7 @@ struct yaml {
 	size_t nname, name_cap;
 	int depth, in_map, line;
 	long index;			/* names as a map: the number that stands before */
+	int other;			/* it has another part than the one that is wanted */
 	long nc, kpt[2];		/* nc -1: not there */
 	int nkpt;
 	const char *want;
@@ -86,6 +87,8 @@ scalar(struct yaml *y, const char *s)
 		free(y->root);
 		y->root = xstrdup(s);
 	}
+	y->other |= *s && strcmp(y->key, y->want) && (!strcmp(y->key, "train") ||
+	    !strcmp(y->key, "val") || !strcmp(y->key, "test"));
 	if (!strcmp(y->key, y->want) && *s) {
 		y->split = (char **)xgrow(y->split, &y->split_cap, y->nsplit + 1, sizeof *y->split);
 		y->split[y->nsplit++] = xstrdup(s);
@@ -237,40 +240,77 @@ read_splits(struct yaml *y)
 		if (!(found = locate(y, dir, y->split[i])))
 			r = err_set(y->l->e, "%s: its %s '%s' does not exist", y->path, y->want,
 			    y->split[i]);
-		else
+		else {
+			if (y->other)
+				label_say(y->l, SAY_PART, "%s: %s part (%s)", y->path, y->want,
+				    found);
 			r = path_isdir(found) ? label_folder(y->l, found) : label_list(y->l, found);
+		}
 		free(found);
 	}
 	free(dir);
 	return r;
 }
 
-int
-label_yaml(struct labels *l, const char *path, const char *split)
+static void
+close_yaml(struct yaml *y)
 {
-	struct yaml y;
+	for (size_t i = 0; i < y->nsplit; i++)
+		free(y->split[i]);
+	for (size_t i = 0; i < y->nname; i++)
+		free(y->name[i]);
+	free(y->split);
+	free(y->name);
+	free(y->root);
+	free(y->key);
+}
+
+/* -1: it cannot be read. */
+static int
+open_yaml(struct yaml *y, struct labels *l, const char *path, const char *split)
+{
 	size_t n;
 	char *text = file_read(path, 1 << 26, &n, l->e);
 	int r;
 
+	memset(y, 0, sizeof *y);
 	if (!text)
 		return -1;
-	memset(&y, 0, sizeof y);
-	y.l = l;
-	y.path = path;
-	y.nc = -1;
-	y.want = split ? strcmp(split, "valid") ? split : "val" : "train";
-	r = parse(&y, text, n);
-	if (!r)
-		r = read_splits(&y);
-	for (size_t i = 0; i < y.nsplit; i++)
-		free(y.split[i]);
-	for (size_t i = 0; i < y.nname; i++)
-		free(y.name[i]);
-	free(y.split);
-	free(y.name);
-	free(y.root);
-	free(y.key);
+	y->l = l;
+	y->path = path;
+	y->nc = -1;
+	y->want = split ? strcmp(split, "valid") ? split : "val" : "train";
+	r = parse(y, text, n);
 	free(text);
+	return r;
+}
+
+int
+label_yaml_leads(const char *path, const char *split)
+{
+	struct dataset none = { 0 };
+	struct err e;
+	struct labels l = { .d = &none, .e = &e };
+	struct yaml y;
+	char *dir = path_dir(path), *found;
+	int yes = !open_yaml(&y, &l, path, split) && y.nsplit;
+
+	for (size_t i = 0; i < y.nsplit && yes; i++) {
+		found = locate(&y, dir, y.split[i]);
+		yes = found != NULL;
+		free(found);
+	}
+	close_yaml(&y);
+	free(dir);
+	return yes;
+}
+
+int
+label_yaml(struct labels *l, const char *path, const char *split)
+{
+	struct yaml y;
+	int r = open_yaml(&y, l, path, split) ? -1 : read_splits(&y);
+
+	close_yaml(&y);
 	return r;
 }

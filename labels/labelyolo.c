@@ -146,7 +146,8 @@ holds_points(const double *v, int n, int d)
 
 	if ((n - 5) % d || v[3] <= 0 || v[4] <= 0)
 		return -1;
-	if (v[1] - w < -2 * slack || v[2] - h < -2 * slack || v[1] + w > 1 + 2 * slack || v[2] + h > 1 + 2 * slack)
+	if (v[1] < w - 2 * slack || v[2] < h - 2 * slack || v[1] + w > 1 + 2 * slack ||
+	    v[2] + h > 1 + 2 * slack)
 		return -1;
 	for (int i = 5; i < n; i += d) {
 		if (d == 3 && v[i + 2] != 0 && v[i + 2] != 1 && v[i + 2] != 2)

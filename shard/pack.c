@@ -340,6 +340,7 @@ read_inputs(struct pack *p)
 	const struct pack_opts *o = p->opt;
 	int r = 0;
 
+	p->d.split = o->split;
 	if (o->names && labels_names(&p->d, o->names, p->e))
 		return -1;
 	for (int i = 0; i < o->nin && !r; i++) {
