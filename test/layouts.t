@@ -3,8 +3,8 @@
 # refused by name; nothing passes in silence.
 #
 # A row: the kind of the fault (misread M, overlooked O, two tools or kinds that differ T, wrong
-# part P, unfriendly F), what it is, the command, its status, what stands in what it says, and the boxes that
-# the shard then has as "class x y w h" rounded to pixels.
+# part P, unfriendly F), what it is, the command, its status, what stands in what it says, and the
+# boxes that the shard then has as "class x y w h" rounded to pixels.
 use strict;
 use warnings;
 use Cwd 'getcwd';
