@@ -2,9 +2,11 @@
 # make demo       draw a data set, train on it for two minutes or so, score, draw
 # make check      run the tests       make golden   run the golden cases
 # make fuzz       fuzz the parsers    make install  programs, cfgs and man pages (uninstall: away)
+# make dist       a tar file          make deb      a Debian package
 # make long       tests that take minutes: every published network trains a step
 # SAN=1 sanitizers; CUDA=no CPU only; ARCH=all every GPU architecture
 PREFIX  = /usr/local
+VERSION = $(shell sed -n 's/^.define YOLO_VERSION "\(.*\)"/\1/p' base/base.h)
 CFLAGS  = -std=c11 -D_GNU_SOURCE -O3 -g $(MARCH) -Wall -Wextra -Wpointer-arith -Wc++-compat \
 	-Werror=vla -Werror=implicit-function-declaration $(FLAGS)
 # The kernels' own licence to reorder sums; NaN and infinity keep their meaning.  Rows are short:
@@ -62,11 +64,12 @@ endif
 CPPFLAGS += -I. $(HAVE) $(DNNL_FLAGS) $(STB)
 LINK = $(CC) $(CFLAGS) $(OPENMP)
 
-# Objects of another kind of build (SAN=1, CUDA=no, ARCH=all) are made anew.
-KIND = $(NVCC) $(GENCODE) $(FLAGS)
+# Objects of another kind of build (SAN=1, CUDA=no, ARCH=all, MARCH=) are made anew.
+KIND = $(NVCC) $(GENCODE) $(MARCH) $(FLAGS)
 $(shell echo '$(KIND)' | cmp -s - .kind || echo '$(KIND)' >.kind)
 
-default: $(PROG) $(TOOL) demo-data
+default: programs demo-data
+programs: $(PROG) $(TOOL)
 
 libyolo.a: $(MOD:%=obj/%.o) $(DEV:%=obj/%.cpu.o) $(DEV16:%=obj/%.cpu16.o) $(NVOBJ)
 	rm -f $@; ar rcs $@ $^
@@ -142,18 +145,31 @@ golden: test/golden
 clean:
 	rm -f *.a tools/*.o tools/*.d test/*.o test/*.d test/*.a $(PROG) $(TOOL) $(TEST) \
 	    test/golden config.mk .kind
-	rm -rf obj test/fake
-install: default
-	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
-	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/yolo/cfg
+	rm -rf obj test/fake completion
+# From a git tree, as committed; the package needs debhelper (DEB_BUILD_OPTIONS=parallel=N).
+dist:
+	git archive --prefix=yolo-$(VERSION)/ -o yolo-$(VERSION).tar.gz HEAD
+deb:
+	dpkg-buildpackage -us -uc -b
+completion/yolo.bash completion/_yolo: tools/completion $(wildcard yolo-*.c tools/yolo-*.c)
+	@mkdir -p completion
+	tools/completion $(if $(findstring bash,$@),bash,zsh) >$@
+install: programs completion/yolo.bash completion/_yolo
+	mkdir -p $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/man/man5 \
+	    share/yolo/cfg share/bash-completion/completions share/zsh/vendor-completions)
 	cp $(PROG) $(TOOL) $(DESTDIR)$(PREFIX)/bin
 	cp man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	cp man/*.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	cp cfg/*.cfg $(DESTDIR)$(PREFIX)/share/yolo/cfg
+	for p in $(notdir $(PROG) $(TOOL)); do \
+	    cp completion/yolo.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$p; done
+	cp completion/_yolo $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_yolo
 uninstall:
 	rm -f $(PROG:%=$(DESTDIR)$(PREFIX)/bin/%) $(TOOL:tools/%=$(DESTDIR)$(PREFIX)/bin/%) \
 	    $(patsubst man/%,$(DESTDIR)$(PREFIX)/share/man/man1/%,$(wildcard man/*.1)) \
 	    $(patsubst man/%,$(DESTDIR)$(PREFIX)/share/man/man5/%,$(wildcard man/*.5))
+	rm -f $(patsubst %,$(DESTDIR)$(PREFIX)/share/bash-completion/completions/%,\
+	    $(notdir $(PROG) $(TOOL))) $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_yolo
 	rm -rf $(DESTDIR)$(PREFIX)/share/yolo
 
 # The set that plain ./yolo-train trains on: drawn, not downloaded.
@@ -168,6 +184,7 @@ demo: default
 	sh tools/demo
 fuzz:
 	sh test/fuzz/run.sh
-.PHONY: all default check long golden clean install uninstall demo-data demo fuzz
+.PHONY: all default programs check long golden clean install uninstall dist deb demo-data demo \
+    fuzz
 .SECONDARY:
 -include $(wildcard obj/*.d tools/*.d test/*.d test/fake/*.d)

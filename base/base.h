@@ -50,7 +50,8 @@ char *xasprintf(const char *fmt, ...) PRINTF(1, 2);
 void *xgrow(void *p, size_t *cap, size_t need, size_t size);	/* room for need items of size */
 
 double now(void);			/* seconds, monotonic */
-/* First thing in main of a program that computes: its idle threads shall sleep, not spin. */
+/* First thing in main of a program that computes: its idle threads shall sleep, not spin, and where
+ * a package holds a build for this very processor, that one goes on. */
 void calm_threads(char **argv);
 /* The end of a run is asked for: f gets SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP,
  * on a stack of its own.  oneDNN 2.6's products keep numbers further below the stack pointer than

@@ -184,21 +184,51 @@ std_open(void)
 			exit(1);		/* no place for a message, either */
 }
 
+/* A package has the programs that compute built for several processors (make deb): LIB/yolo/LEVEL
+ * beside the bin of the plain ones.  The newest that this processor runs; NULL: there is none. */
+static const char *
+better_build(const char *self, char *path, size_t size)
+{
+	const char *const level[] = { "x86-64-v4", "x86-64-v3" };
+	int has[2] = { 0, 0 };
+
+#if defined(__x86_64__)
+	has[1] = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	    __builtin_cpu_supports("bmi2");
+	has[0] = has[1] && __builtin_cpu_supports("avx512f") &&
+	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+	    __builtin_cpu_supports("avx512vl");
+#endif
+	for (int i = 0; i < 2; i++) {
+		int dir = (int)(path_base(self) - self);
+
+		if (has[i] && (size_t)snprintf(path, size, "%.*s../lib/yolo/%s/%s", dir, self,
+		    level[i], self + dir) < size && !access(path, X_OK))
+			return path;
+	}
+	return NULL;
+}
+
 /* libgomp's threads spin for milliseconds at every barrier, which on a shared machine starves the
  * very thread they wait for (a small net's training took 10 times as long).  It reads its settings
  * before main, so the program starts itself anew once, with a short spin. */
 void
 calm_threads(char **argv)
 {
-	char self[4096];
+	char self[4096], path[4200];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	const char *again;
+	int calm = getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY");
 
 	std_open();
-	if (n < 0 || getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
+	if (n < 0)
 		return;
 	self[n] = 0;			/* its own path, so that ps shows its name */
-	if (!setenv("GOMP_SPINCOUNT", "1000", 1))
-		execv(self, argv);	/* where that fails, nothing is lost but calm */
+	again = better_build(self, path, sizeof path);
+	if (!calm && !setenv("GOMP_SPINCOUNT", "1000", 1) && !again)
+		again = self;
+	if (again)
+		execv(again, argv);	/* where that fails, nothing is lost but calm or speed */
 }
 
 static const int end_signal[] = { SIGINT, SIGTERM, SIGHUP };
@@ -404,27 +434,30 @@ path_dir(const char *path)
 }
 
 /* Beside the program, in a source tree; else where it was installed. */
+/* Beside the program, as in a source tree; where "make install" puts it, also for a package's
+ * programs of newer processors, which lie in lib/yolo/LEVEL/. */
 char *
 path_stock(const char *name)
 {
-	char self[4096], *dir, *path;
+	static const char *const place[] = { ".", "../share/yolo", "../../../share/yolo" };
+	char self[4096], *dir;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
 
 	if (!access(name, R_OK) || len < 0 || !strcmp(name, "-"))
 		return xstrdup(name);
 	self[len] = 0;
 	dir = path_dir(self);
-	path = path_join(dir, name);
-	if (access(path, R_OK)) {
+	for (int i = 0; i < 6; i++) {
+		char *path = xasprintf("%s/%s%s/%s", dir, place[i / 2], i % 2 ? "/cfg" : "", name);
+
+		if (!access(path, R_OK)) {
+			free(dir);
+			return path;
+		}
 		free(path);
-		path = xasprintf("%s/../share/yolo/%s", dir, name);
 	}
 	free(dir);
-	if (access(path, R_OK)) {
-		free(path);
-		return xstrdup(name);
-	}
-	return path;
+	return xstrdup(name);
 }
 
 const char *

@@ -56,6 +56,8 @@ void image_to_net(const struct image *, struct fit, enum resize_kind, int net_w,
     float *out);
 /* Draw a box in the class's colour with a readable label on it (text may be NULL). */
 void image_box(struct image *, double x, double y, double w, double h, int cls, const char *text);
+/* A line of light text, its top left corner at x y, letters of 5x7 dots of scale pixels. */
+void image_text(struct image *, int x, int y, int scale, const char *text);
 int image_write(const char *path, const struct image *, struct err *);	/* .png or .jpg, atomic */
 
 #ifdef __cplusplus

@@ -4,7 +4,8 @@
 use strict;
 use warnings;
 
-my @page = (['yolo-train'], ['yolo-detect'], ['yolo-eval'], ['yolo-prep'], ['yolo-bench', 'step']);
+my @page = (['yolo-train'], ['yolo-detect'], ['yolo-eval'], ['yolo-prep'], ['yolo-bench', 'step'],
+    ['tools/yolo-show']);
 my $n = 0;
 
 sub ok {
@@ -30,7 +31,8 @@ sub in_page {			# key, range, then the words of an item
 
 for (@page) {
 	my $prog = "@$_";
-	my $path = "man/$_->[0].1";
+	my ($page) = $_->[0] =~ m{([^/]+)$};
+	my $path = "man/$page.1";
 	my @want = map { [split /\t/] } grep { !/^#/ } split /\n/, `./$prog -O help`;
 	my @have = in_page($path);
 	ok(@want && @want == @have, "$path has the settings of $prog -O help: " . @have);

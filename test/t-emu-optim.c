@@ -55,21 +55,25 @@ operations(struct dev *d, struct data *x, const unsigned char *group, int n, int
 {
 	const struct optim_ops *o = d->optim;
 	struct optim_rates r = { .lr = { .5f, .25f, 0 }, .decay = { .25f, 0, .5f } };
+	struct update u = { (size_t)n, group, &r, x->p, x->g, exact ? 2 : .3, x->s1, x->s2 };
 	double m = exact ? .5 : .9, b1 = exact ? .5 : .9, b2 = exact ? .75 : .999;
 
 	if (!exact)
 		r.lr[0] = .01f;
 	for (int t = 0; t < 2; t++)
-		o->sgd(d, (size_t)n, group, &r, x->p, x->g, x->s1, exact ? 2 : .3, m, t);
+		o->sgd(d, &u, m, t);
+	u.gscale = 1;
 	if (exact) {
 		d->ops->zero(d, x->s1, sizeof x->s1);
 		d->ops->put(d, x->p, start.p, sizeof x->p);
 	}
 	r.decay[0] = exact ? 0 : .1f;
 	r.decay[2] = 0;
-	for (int k = 0; k < (exact ? 1 : 2); k++)
-		o->adam(d, (size_t)n, group, &r, x->p, x->g, x->s1, x->s2, 1, b1, b2,
-		    exact ? 1 : 1e-8, k, exact ? 1 : 3 + k);
+	for (int k = 0; k < (exact ? 1 : 2); k++) {
+		struct adam a = { b1, b2, exact ? 1 : 1e-8, k, exact ? 1 : 3 + k };
+
+		o->adam(d, &u, &a);
+	}
 	o->ema(d, (size_t)n, x->s1, x->p, exact ? .5 : .99);
 	o->scale(d, (size_t)n, x->g, exact ? .5 : .7);
 }

@@ -40,14 +40,15 @@ results(int threads, const struct conv_shape *s, size_t *len)
 	float *x = random_floats(d, nx, 1), *w = random_floats(d, nw, 2), *dy = random_floats(d, ny,
 	    3);
 	float *out = random_floats(d, ny + nx + nw + 4 * k, 4), *sums = out + ny + nx + nw;
+	struct bn b = { rows, s->k, sums, sums + k, (float)rows, w, w, ACT_LEAKY, sums + 2 * k,
+		sums + 3 * k };
 	void *ws = d->ops->alloc(d, d->conv->workspace(d, s, 1));
 
 	d->conv->forward(d, s, x, w, out, ws);
 	d->conv->dgrad(d, s, dy, w, out + ny, 0, ws);
 	d->conv->wgrad(d, s, x, dy, out + ny + nx, ws);
-	d->bn->moments(d, out, rows, s->k, sums, sums + k, ws);
-	d->bn->back_sums(d, out, dy, rows, s->k, sums, sums + k, (float)rows, w, w, ACT_LEAKY,
-	    sums + 2 * k, sums + 3 * k, ws);
+	d->bn->moments(d, &b, out, ws);
+	d->bn->back_sums(d, &b, out, dy, ws);
 	*len = ny + nx + nw + 4 * k;
 	d->ops->free(d, ws);
 	d->ops->free(d, x);

@@ -30,7 +30,7 @@ ok $? "cfg-table from another folder"
 
 # "make install" of this tree as it is: nothing is built, and what was built stays good.
 p=$t/image/opt/y
-put() { make -s -o default -o config.mk "$1" DESTDIR="$t/image" PREFIX=/opt/y >"$t/out" 2>&1; }
+put() { make -s -o programs -o config.mk "$1" DESTDIR="$t/image" PREFIX=/opt/y >"$t/out" 2>&1; }
 cp -p .kind "$t/kind"
 put install; ok $? "make install DESTDIR PREFIX"
 cp -p "$t/kind" .kind
