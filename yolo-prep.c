@@ -21,6 +21,9 @@ static const struct option longopt[] = {
 static const struct setting settings[] = {
 	{ "salvage", "0", "int 0..1",
 	    "take what is whole from a shard or stream that is cut or damaged" },
+	{ "split", "train", "train|val|test|all",
+	    "the part of a data.yaml, a .data file or a folder that has several; all: of a folder "
+	    "all" },
 	{ NULL, NULL, NULL, NULL },
 };
 
@@ -130,7 +133,7 @@ option(struct cmd *c, int letter)
 static void
 report(void *arg, int kind, const char *line)
 {
-	static const char *const name[] = { "note", "label", "picture" };
+	static const char *const name[] = { "note", "label", "picture", "part" };
 	struct report *r = (struct report *)arg;
 	const char *colon = strstr(line, ": ");
 	char *place;
@@ -194,6 +197,7 @@ pack(struct cmd *c)
 	c->pack.report = report;
 	c->pack.arg = &rep;
 	c->pack.stop = &stop;
+	c->pack.split = settings_str(&c->set, "split");
 	c->pack.salvage = (int)settings_int(&c->set, "salvage");
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);

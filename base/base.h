@@ -96,6 +96,8 @@ int out_open(struct outfile *, const char *path, struct err *);
 int out_commit(struct outfile *, struct err *);	/* closes; -1 when anything was not written */
 void out_abort(struct outfile *);		/* closes and removes */
 int stdout_flush(struct err *);	/* -1: something printed so far could not be written */
+/* The digits of s, n bytes, as a whole number of 64 bits, exactly; -1: they are something else. */
+int num_digits(const char *s, size_t n, int64_t *out);
 int utf8_len(const char *);	/* bytes of the character there, 0: none (a surrogate is none) */
 int utf8_is(const char *);
 /* In quotes; bytes that are no UTF-8 become U+FFFD, each: how many. */

@@ -102,6 +102,10 @@ unknown(const unsigned char *p, size_t n, struct err *e)
 		return err_set(e, "the file is empty");
 	if (starts(p, n, "RIFF", 4) && n >= 12 && !memcmp(p + 8, "WEBP", 4))
 		return err_set(e, "WebP, which is not supported: convert it to PNG or JPEG");
+	if (n > 2 && p[0] == 'P' && p[1] && p[2] && strchr("12347", p[1]) &&
+	    strchr(" \t\r\n#", p[2]))
+		return err_set(e, "%s PNM (P%c), which is not supported: convert it to PNG or JPEG",
+		    p[1] < '4' ? "ASCII" : p[1] == '4' ? "bitmap" : "arbitrary", p[1]);
 	if (n >= 12 && !memcmp(p + 4, "ftyp", 4))
 		return err_set(e, "%s, which is not supported: convert it to PNG or JPEG",
 		    memcmp(p + 8, "avif", 4) ? "HEIF" : "AVIF");

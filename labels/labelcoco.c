@@ -13,9 +13,10 @@
 
 struct join {
 	struct labels *l;
-	const char *path, *dir;
+	const char *path, *dir, *near;
 	struct coco_file in;
 	struct keys image, category;	/* their ids, in the order of in.image, in.category */
+	size_t windows;			/* pictures whose names were of Windows */
 };
 
 /* Numbers first, then words. */
@@ -70,8 +71,9 @@ classes(struct join *c)
 	return 0;
 }
 
+/* Below the folder that was named, else beside the file or in its images/. */
 static char *
-picture_path(const struct join *c, const char *file)
+picture_place(const struct join *c, const char *file)
 {
 	char *home, *path, *other;
 
@@ -86,6 +88,42 @@ picture_path(const struct join *c, const char *file)
 		return other;
 	}
 	free(other);
+	if (c->near && access(path, F_OK)) {
+		other = path_join(c->near, file);
+		if (access(other, F_OK)) {
+			free(other);
+			other = path_join(c->near, path_base(file));
+		}
+		if (!access(other, F_OK)) {
+			free(path);
+			return other;
+		}
+		free(other);
+	}
+	return path;
+}
+
+/* Where there is nothing of that name, Windows' names are tried; *name then is what led there. */
+static char *
+picture_path(struct join *c, const char **name, char **turned)
+{
+	char *path = picture_place(c, *name), *again;
+	const char *rest;
+
+	*turned = NULL;
+	if (!access(path, F_OK) || !label_windows(*name))
+		return path;
+	*turned = label_turned(*name);
+	for (rest = *turned; rest; rest = label_shorter(rest)) {
+		again = picture_place(c, rest);
+		if (!access(again, F_OK)) {
+			c->windows++;
+			free(path);
+			*name = rest;
+			return again;
+		}
+		free(again);
+	}
 	return path;
 }
 
@@ -98,7 +136,8 @@ images(struct join *c)
 	for (size_t i = 0; i < c->in.nimage; i++) {
 		struct coco_image *im = &c->in.image[i];
 		int first = keys_add(&c->image, &im->id, sizeof im->id);
-		char *path;
+		char *path, *turned;
+		const char *name = im->file;
 		struct item *it;
 
 		if (!im->id.word && im->id.v == -1)
@@ -115,8 +154,9 @@ images(struct join *c)
 			    c->l, SAY_PICTURE, "%s: image %zu has no file_name", c->path, i + 1);
 			continue;
 		}
-		path = picture_path(c, im->file);
-		it = label_item(c->l, im->file, path);
+		path = picture_path(c, &name, &turned);
+		it = label_item(c->l, name, path);
+		free(turned);
 		it->id = im->id.word ? -1 : im->id.v;
 		it->w = im->w && im->h ? im->w : 0;
 		it->h = im->w && im->h ? im->h : 0;
@@ -127,6 +167,9 @@ images(struct join *c)
 		label_say(c->l, SAY_NOTE, "%s:%d: %zu images have an id that is no number of 64 "
 		    "bits, as '%.40s': a shard keeps their names only", c->path, word->line, words,
 		    keys_text(&c->in.word, (int)word->id.v));
+	if (c->windows)
+		label_say(c->l, SAY_NOTE, "%s: the names of %zu pictures are of Windows; "
+		    "backslashes taken as slashes", c->path, c->windows);
 	return 0;
 }
 
@@ -147,8 +190,13 @@ annotation(struct join *c, size_t i)
 		bad = !k ? "its category is not in the file" : k->cls == -1 ?
 		    "its category is not among the names" :
 		    "its category stands twice among the names";
+	else if (a->why)
+		bad = a->why;
 	else if (a->nbox != 4)
 		bad = "no bbox of four numbers, and no polygon";
+	else if (a->from == BOX_OF_RUNS && c->in.image[im].w &&
+	    (a->rle_w != c->in.image[im].w || a->rle_h != c->in.image[im].h))
+		bad = "no bbox, and its run lengths are of another size than its image";
 	else
 		label_check_box(&b, 0, 0, &bad);
 	if (bad)
@@ -163,10 +211,11 @@ annotation(struct join *c, size_t i)
 		label_say(c->l, SAY_REFUSED,
 		    "%s:%d: annotation %zu (id %lld): its image has no file_name", c->path, a->line,
 		    i + 1, (long long)a->id);
-	if (!bad && a->polygon)
+	if (!bad && a->from)
 		label_say(c->l, SAY_NOTE,
-		    "%s:%d: annotation %zu (id %lld): no bbox, taken from its polygon", c->path,
-		    a->line, i + 1, (long long)a->id);
+		    "%s:%d: annotation %zu (id %lld): no bbox, taken from its %s", c->path,
+		    a->line, i + 1, (long long)a->id, a->from == BOX_OF_RUNS ? "run lengths" :
+		    "polygon");
 }
 
 static int
@@ -213,23 +262,116 @@ note_repeats(struct join *c)
 	free(file);
 }
 
+/* What is odd about all the boxes, not about one of them: other units, corners for sizes, boxes of
+ * pictures of another size. */
+static int
+plausible(struct join *c)
+{
+	size_t n = 0, small = 0, sized = 0, outside = 0, beyond = 0, corners = 0;
+
+	for (size_t i = 0; i < c->in.nann; i++) {
+		const struct coco_annotation *a = &c->in.ann[i];
+		int at = keys_find(&c->image, &a->image, sizeof a->image);
+		const struct coco_image *im = at < 0 ? NULL : &c->in.image[at];
+		const double *b = a->box;
+
+		if (!im || a->nbox != 4 || a->why)
+			continue;
+		n++;
+		small += (b[2] < 1 && b[3] < 1) || (b[2] <= 1 && b[3] <= 1 && fabs(b[0]) <= 1 &&
+		    fabs(b[1]) <= 1);
+		if (!im->w || !im->h)
+			continue;
+		sized++;
+		outside += b[0] >= im->w || b[1] >= im->h || b[0] + b[2] <= 0 || b[1] + b[3] <= 0;
+		beyond += b[0] + b[2] > im->w + 1 || b[1] + b[3] > im->h + 1;
+		corners += b[0] < b[2] && b[1] < b[3] && b[2] <= im->w + 1 && b[3] <= im->h + 1;
+	}
+	if (n && small == n)
+		return err_set(c->l->e, "%s: all %zu boxes are smaller than a pixel: fractions of "
+		    "the picture? COCO's bbox is x y width height in pixels", c->path, n);
+	if (sized && outside == n)
+		return err_set(c->l->e, "%s: all %zu boxes lie outside their pictures: pixels of "
+		    "pictures of another size?", c->path, n);
+	if (2 * small > n)
+		label_say(c->l, SAY_NOTE, "%s: %zu of %zu boxes are smaller than a pixel: "
+		    "fractions of the picture?", c->path, small, n);
+	if (sized > 1 && corners == sized && 2 * beyond >= sized)
+		label_say(c->l, SAY_NOTE, "%s: %zu of %zu boxes end beyond their picture, and all "
+		    "would fit as corners: x1 y1 x2 y2 instead of x y width height?", c->path,
+		    beyond, sized);
+	return 0;
+}
+
+/* Are the annotations' category numbers those of the file, or one less or more? */
+static void
+off_by_one(struct join *c)
+{
+	int64_t lo = INT64_MAX, hi = INT64_MIN, from = INT64_MAX, to = INT64_MIN;
+
+	for (size_t i = 0; i < c->in.ncategory; i++) {
+		const struct coco_id *k = &c->in.category[i].id;
+
+		if (k->word)
+			return;
+		lo = k->v < lo ? k->v : lo;
+		hi = k->v > hi ? k->v : hi;
+	}
+	for (size_t i = 0; i < c->in.nann; i++) {
+		const struct coco_id *k = &c->in.ann[i].category;
+
+		if (k->word)
+			return;
+		from = k->v < from ? k->v : from;
+		to = k->v > to ? k->v : to;
+	}
+	if ((lo == 1 && from == 0 && to < hi) || (lo == 0 && from > 0 && to == hi + 1))
+		label_say(c->l, SAY_NOTE, "%s: the categories are %lld to %lld, those of the "
+		    "annotations %lld to %lld: are they counted from %d?", c->path, (long long)lo,
+		    (long long)hi, (long long)from, (long long)to, (int)from);
+}
+
+/* One box under two ids: scoring counts both, as pycocotools does, so both are kept. */
+static void
+note_twins(struct join *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->in.nimage; i++) {
+		const struct item *it = c->in.image[i].item < 0 ? NULL :
+		    &c->l->d->item[c->in.image[i].item];
+
+		n += it ? (size_t)label_twins(it) : 0;
+	}
+	if (n)
+		label_say(c->l, SAY_NOTE, "%s: %zu annotations have class and box of another of "
+		    "their picture; kept, as their ids differ", c->path, n);
+}
+
 static int
 join_all(struct join *c)
 {
+	long refused = c->l->d->refused;
+
 	if (!c->in.seen_images)
 		return err_set(c->l->e, "%s: no \"images\" list, not COCO annotations", c->path);
 	if (!c->in.seen_categories || !c->in.ncategory)
 		return err_set(c->l->e, "%s: no \"categories\" in it", c->path);
-	if (classes(c) || images(c))
+	if (classes(c) || images(c) || plausible(c))
 		return -1;
+	off_by_one(c);
 	for (size_t i = 0; i < c->in.nann; i++)
 		annotation(c, i);
 	note_repeats(c);
+	note_twins(c);
+	if (c->in.nann && c->l->d->refused - refused == (long)c->in.nann)
+		return err_set(c->l->e, "%s: none of its %zu annotations can be used", c->path,
+		    c->in.nann);
 	return 0;
 }
 
 int
-label_coco(struct labels *l, const char *path, const char *dir)
+label_coco(struct labels *l, const char *path, const char *dir, const char *near)
 {
 	struct join *c = (struct join *)xcalloc(1, sizeof *c);
 	FILE *f = fopen(path, "rb");
@@ -238,6 +380,7 @@ label_coco(struct labels *l, const char *path, const char *dir)
 	c->l = l;
 	c->path = path;
 	c->dir = dir;
+	c->near = near;
 	if (!f)
 		r = err_set(l->e, "%s: %s", path, strerror(errno));
 	else {

@@ -109,6 +109,49 @@ label_box(struct item *it, const struct box *b)
 }
 
 static int
+same_box(const struct box *a, const struct box *b)
+{
+	return a->cls == b->cls && a->x == b->x && a->y == b->y && a->w == b->w && a->h == b->h;
+}
+
+int
+label_twice(const struct item *it, const struct box *b)
+{
+	for (int i = 0; i < it->nbox; i++)
+		if (same_box(&it->box[i], b))
+			return 1;
+	return 0;
+}
+
+static int
+by_place(const void *a, const void *b)
+{
+	const struct box *p = (const struct box *)a, *q = (const struct box *)b;
+	double d[] = { p->cls - q->cls, p->x - q->x, p->y - q->y, p->w - q->w, p->h - q->h };
+
+	for (int i = 0; i < 5; i++)
+		if (d[i] < 0 || d[i] > 0)
+			return d[i] < 0 ? -1 : 1;
+	return 0;
+}
+
+int
+label_twins(const struct item *it)
+{
+	struct box *b = (struct box *)xmalloc((size_t)it->nbox * sizeof *b);
+	int n = 0;
+
+	if (it->nbox) {
+		memcpy(b, it->box, (size_t)it->nbox * sizeof *b);
+		qsort(b, (size_t)it->nbox, sizeof *b, by_place);
+	}
+	for (int i = 1; i < it->nbox; i++)
+		n += same_box(&b[i], &b[i - 1]);
+	free(b);
+	return n;
+}
+
+static int
 id_used(const struct dataset *d, int64_t id)
 {
 	int i = 0;
@@ -265,8 +308,11 @@ kind_of(const char *head, size_t n, const char *path)
 
 	if (n >= 4 && !memcmp(head, "\x89YSH", 4))
 		return K_SHARD;
-	if (image_format(head, n) != IMG_UNKNOWN)
+	if (image_format(head, n) != IMG_UNKNOWN || image_named(path))
 		return K_PICTURE;
+	if (p[0] == 'P' && p[1] >= '1' && p[1] <= '7' && (p[2] == '\n' || p[2] == ' ') &&
+	    (isdigit((unsigned char)p[3]) || p[3] == '#'))
+		return K_PICTURE;	/* PNM of a kind that is refused by name */
 	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
 		p += 3;
 	if (dot && (!strcasecmp(dot, ".yaml") || !strcasecmp(dot, ".yml")))
@@ -314,8 +360,32 @@ split_input(const char *input, const char **word)
 static int
 no_word(struct labels *l, const char *path, const char *word)
 {
-	return err_set(l->e, "%s: no ':%s' to choose in it; want COCO.json:FOLDER, FILE.data:SPLIT "
-	    "or data.yaml:SPLIT", path, word);
+	return err_set(l->e, "%s: no ':%s' to choose in it; want COCO.json:FOLDER, "
+	    "FILE.data:SPLIT, data.yaml:SPLIT, or a folder with parts", path, word);
+}
+
+/* The part that is asked for; NULL: the kind of input decides. */
+static const char *
+part(const struct labels *l)
+{
+	return l->d->split && strcmp(l->d->split, "all") ? l->d->split : NULL;
+}
+
+/* A folder: a part of it where it has parts, else VOC, else pictures. */
+static int
+read_folder(struct labels *l, const char *path, const char *word)
+{
+	char *voc = path_join(path, "Annotations");
+	int all = l->d->split && !part(l) && !word;
+	int r = all ? 1 : label_root(l, path, word ? word : part(l));
+
+	if (r == 1 && word)
+		r = no_word(l, path, word);
+	else if (r == 1)
+		r = path_isdir(voc) && label_voc_root(path) ? label_voc(l, path) :
+		    label_folder(l, path);
+	free(voc);
+	return r;
 }
 
 static int
@@ -339,13 +409,13 @@ read_file(struct labels *l, const char *path, const char *word)
 		return no_word(l, path, word);
 	switch (kind) {
 	case K_COCO:
-		return label_coco(l, path, word);
+		return label_coco(l, path, word, NULL);
 	case K_XML:
 		return label_voc(l, path);
 	case K_DATA:
-		return label_data(l, path, word);
+		return label_data(l, path, word ? word : part(l));
 	case K_YAML:
-		return label_yaml(l, path, word);
+		return label_yaml(l, path, word ? word : part(l));
 	case K_PICTURE:
 		label_picture(l, path, path, NULL);
 		return 0;
@@ -369,32 +439,30 @@ labels_read(struct dataset *d, const char *input, const char *names, label_repor
 {
 	struct labels l = { .d = d, .report = report, .arg = arg, .e = e };
 	const char *word = NULL;
-	char *path, *voc;
+	char *path;
 	int r, before;
 
 	if (names && !d->nclass && labels_names(d, names, e))
 		return -1;
 	before = d->nclass && d->class_name[0] && !d->fixed;
 	path = split_input(input, &word);
-	voc = path_join(path, "Annotations");
 	if (!strcmp(input, "-") || !strcmp(input, "-0"))
 		r = label_list(&l, input);
-	else if (!path_isdir(path))
-		r = read_file(&l, path, word);
-	else if (word)
-		r = no_word(&l, path, word);
 	else
-		r = path_isdir(voc) ? label_voc(&l, path) : label_folder(&l, path);
+		r = path_isdir(path) ? read_folder(&l, path, word) : read_file(&l, path, word);
 	if (!r)
 		label_one_based(&l, input);
+	if (!r)
+		label_pose(&l, input);
 	if (!r && before && !l.map && l.numbers)
 		label_say(&l, SAY_NOTE, "%s: it names no classes, so its numbers are taken for "
 		    "those of the inputs before: 0 is '%s'", input, d->class_name[0]);
 	if (!r && l.bare)
 		label_say(&l, SAY_NOTE, "%s: %ld of %ld pictures have no label file, taken as "
 		    "background", input, l.bare, l.pictures);
+	label_keys_close(&l);
+	free(l.either);
 	free(l.map);
-	free(voc);
 	free(path);
 	return r;
 }

@@ -36,13 +36,16 @@ struct dataset {
 	int64_t *class_id;		/* original ids (COCO category ids), else 0.. */
 	int nclass, fixed;		/* fixed: from -n's file, nothing is added */
 	long refused, notes, bad; /* labels refused; remarks; pictures left out (lists, folders) */
+	const char *split;	/* train, val, test: the part of an input that has parts, unless it
+				 * says one; NULL, all: of a yaml or .data train, of a folder all */
 };
 /* Called for every remark, refused label and unusable picture: one line "file:line: what". */
-enum { SAY_NOTE, SAY_REFUSED, SAY_PICTURE };
+enum { SAY_NOTE, SAY_REFUSED, SAY_PICTURE, SAY_PART };	/* PART: what an input is taken for */
 typedef void label_report(void *arg, int kind, const char *line);
 /* Read any kind of input (COCO json, VOC, lists, .data, data.yaml, folders, one picture), kind
  * recognised by content; appended to the data set.  "-": a list on stdin, "-0": NUL between names.
- * FILE.json:DIR says where the pictures lie; FILE.data:valid and FILE.yaml:val choose a split.
+ * FILE.json:DIR says where the pictures lie; FILE.data:valid, FILE.yaml:val and, for a folder that
+ * has parts, FOLDER:val choose a split.
  * names: class names file or NULL.  An input with names of its own has its classes matched by them
  * with those that are there already.  Boxes of YOLO and VOC labels are clipped to the picture and
  * flagged; COCO's stay as given, even beyond the border.  A shard is not read here.  COCO and VOC
@@ -59,6 +62,8 @@ int class_named(char *const *class_name, int n, const char *name, int64_t at);
 /* ---- labels.c: a set being made, for its readers and for shards ---------------------------- */
 
 /* The parts of the above, for labels.c and label*.c. */
+struct either { int item, at; struct box box; };	/* an item's box, read the other way */
+struct key { char *dir; int *map, n; };	/* map NULL: numbers stay */
 struct labels {
 	struct dataset *d;
 	label_report *report;
@@ -68,6 +73,16 @@ struct labels {
 	long too_high, zero, numbers;
 	long pictures, bare;		/* that may have a label file; that have none */
 	int *map, nmap;	/* this input's class numbers in the table, -1: none; NULL: the same */
+	/* YOLO lines of more than 5 columns: those with keypoints, of 2 or 3 numbers each */
+	int points, dims;		/* kpt_shape of data.yaml, 0: it says none */
+	long pose;			/* lines whose keypoints were told from their sign */
+	long longer;			/* lines that may be polygons or have keypoints */
+	int columns, polygons;		/* of those; polygons: one of them is none with keypoints */
+	struct either *either;		/* what their boxes are if they have keypoints */
+	size_t neither, either_cap;
+	struct key *key;		/* files of class names that lie beside labels */
+	size_t nkey, key_cap;
+	const char *named_by;		/* the file that gave this input's own names */
 };
 void label_say(struct labels *, int kind, const char *fmt, ...) PRINTF(3, 4);
 struct item *label_item(struct labels *, const char *name, const char *path);
@@ -94,6 +109,7 @@ int coco_flag(const char *key, size_t n);	/* BOX_ of an annotation's key; 0: non
 
 /* All files below a folder, in the order of their names. */
 struct label_files { char **v; size_t n, cap; };
+void label_files_add(struct label_files *, const char *path);	/* a copy */
 int label_walk(const char *dir, struct label_files *, struct err *);
 void label_files_sort(struct label_files *);
 int label_files_has(const struct label_files *, const char *path);	/* sorted ones */

@@ -232,7 +232,10 @@ add_objects(struct voc *v, struct item *it)
 		if (bad)
 			label_say(v->l, r < 0 ? SAY_REFUSED : SAY_NOTE,
 			    "%s:%d: object %zu (%.60s): %s", v->path, o->line, i + 1, o->name, bad);
-		if (r >= 0)
+		if (r >= 0 && label_twice(it, &b))
+			label_say(v->l, SAY_NOTE, "%s:%d: object %zu (%.60s): the same box again, "
+			    "kept once", v->path, o->line, i + 1, o->name);
+		else if (r >= 0)
 			label_box(it, &b);
 	}
 }
@@ -316,11 +319,30 @@ whole_folder(struct labels *l, const char *path)
 	return r;
 }
 
-/* The xml of a line: all of it is the stem, else what stands before the first blank. */
+int
+label_voc_root(const char *path)
+{
+	struct label_files all = { NULL, 0, 0 };
+	char *dir = path_join(path, "Annotations");
+	struct err none;
+	int any = label_walk(dir, &all, &none) || !all.n;	/* reading it says what is wrong */
+
+	for (size_t i = 0; i < all.n && !any; i++) {
+		const char *dot = strrchr(path_base(all.v[i]), '.');
+
+		any = dot && !strcasecmp(dot, ".xml");
+	}
+	label_files_free(&all);
+	free(dir);
+	return any;
+}
+
+/* The xml of a line: all of it is the stem, else what stands before the first blank; an extension,
+ * which does not belong there, goes where it leads nowhere. */
 static char *
 listed_xml(const char *root, char *s)
 {
-	char *end = s + strlen(s), *xml;
+	char *end = s + strlen(s), *dot, *xml;
 
 	while (end > s && (end[-1] == ' ' || end[-1] == '\t'))
 		*--end = 0;
@@ -329,6 +351,11 @@ listed_xml(const char *root, char *s)
 		free(xml);
 		s[strcspn(s, " \t")] = 0;
 		xml = xasprintf("%s/Annotations/%s.xml", root, s);
+	}
+	dot = strrchr(s, '.');
+	if (access(xml, F_OK) && dot && (image_named(s) || !strcasecmp(dot, ".xml"))) {
+		free(xml);
+		xml = xasprintf("%s/Annotations/%.*s.xml", root, (int)(dot - s), s);
 	}
 	return xml;
 }
@@ -386,6 +413,17 @@ sort_classes(struct dataset *d, int from, int item)
 	free(to);
 }
 
+void
+label_voc_files(struct labels *l, const struct label_files *xml)
+{
+	int from = l->d->nclass, item = l->d->n;
+
+	for (size_t i = 0; i < xml->n; i++)
+		one_xml(l, xml->v[i]);
+	if (l->d->nclass > from)
+		sort_classes(l->d, from, item);
+}
+
 int
 label_voc(struct labels *l, const char *path)
 {
@@ -408,8 +446,8 @@ label_voc(struct labels *l, const char *path)
  * ROOT/Annotations/SUB/x.xml is about ROOT/JPEGImages/SUB/x.jpg, or the file that it names; SUB is
  * empty in VOC itself.  An xml elsewhere has its picture beside it. */
 
-/* Below the last folder Annotations of an xml's path: what stands between it and the file, as
- * "a/b", and the folder that holds it.  NULL: there is no such folder.  free() both. */
+/* Below the last folder Annotations or labels of an xml's path: what stands between it and the
+ * file, as "a/b", and the folder that holds it.  NULL: there is no such folder.  free() both. */
 static char *
 split_path(const char *path, char **root)
 {
@@ -418,7 +456,8 @@ split_path(const char *path, char **root)
 	for (; p > path; p = end) {
 		for (end = p - 1; end > path && end[-1] != '/'; end--)
 			;
-		if (p - end == 12 && !memcmp(end, "Annotations/", 12)) {
+		if ((p - end == 12 && !strncasecmp(end, "Annotations/", 12)) ||
+		    (p - end == 7 && !strncasecmp(end, "labels/", 7))) {
 			*root = end == path ? xstrdup(".") : xasprintf("%.*s",
 			    end - path > 1 ? (int)(end - path - 1) : 1, path);
 			return xasprintf("%.*s", base > p ? (int)(base - p - 1) : 0, p);
@@ -452,7 +491,9 @@ static char *
 label_voc_picture(const char *xml, const char *file, const char *stem, char **shown)
 {
 	static const char *const usual[] = { "JPEGImages", "images" };
-	const char *name[] = { *file ? path_base(file) : stem, stem };
+	const char *back = strrchr(path_base(file), '\\');	/* a name of Windows */
+	const char *name[] = { !*file ? stem : back && back[1] ? back + 1 : path_base(file),
+		stem };
 	char *dir = path_dir(xml), *root, *below = split_path(xml, &root), *path = NULL;
 	char *place[8] = { NULL };
 	int n = 0;
@@ -474,7 +515,7 @@ label_voc_picture(const char *xml, const char *file, const char *stem, char **sh
 	else if (!path)
 		path = xasprintf("%s/%s", dir, name[0]);
 	*shown = xasprintf("%s%s%s", below ? below : "", below && *below ? "/" : "",
-	    *file ? path_base(file) : path_base(path));
+	    *file ? name[0] : path_base(path));
 	for (int k = 0; k < n; k++)
 		free(place[k]);
 	free(below);

@@ -327,7 +327,8 @@ scan_string(struct scan *s, const char **out, size_t *len)
 		if (*q != '\\')
 			*o++ = *q++;
 		else if (!(q = escape(q + 1, &o)) || q > p)
-			return scan_fail(s, s->p, "want a valid escape in a string");
+			return scan_fail(s, s->p, "want a valid escape in a string; are "
+			    "backslashes not doubled, as darknet writes them on Windows?");
 	memset(o, 0, SLACK);
 	*out = s->text;
 	*len = (size_t)(o - s->text);

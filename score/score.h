@@ -44,6 +44,8 @@ struct eval_side {			/* a class of the detections */
 	long n;				/* detections of it that were left out */
 	size_t hash;
 };
+enum { EVAL_AS_GIVEN, EVAL_CORNERS, EVAL_CENTRES, EVAL_FRACTIONS, EVAL_CENTRED_FRACTIONS,
+	EVAL_SCORE_FIRST, EVAL_READINGS };
 struct eval_set {
 	const struct eval_truth *truth;	/* the caller's, as the next lines */
 	struct eval *ev;
@@ -59,6 +61,8 @@ struct eval_set {
 	size_t total, low, bad_images, bad_classes, dup_images;	/* detections; pictures for dup */
 	size_t several;			/* of bad_images: more than one picture has such a name */
 	struct keys unknown;	/* names of pictures not found, as they came */
+	/* of the first detections: how many lie on a truth, by the way to read their numbers */
+	size_t tried, fits[EVAL_READINGS];
 	struct eval_side *side;
 	int *side_at;			/* [at_cap] by hash: number + 1 */
 	size_t side_cap, at_cap;

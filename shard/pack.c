@@ -313,6 +313,7 @@ read_inputs(struct pack *p)
 	const struct pack_opts *o = p->opt;
 	int r = 0;
 
+	p->d.split = o->split;
 	if (o->names && labels_names(&p->d, o->names, p->e))
 		return -1;
 	for (int i = 0; i < o->nin && !r; i++) {
@@ -336,6 +337,16 @@ read_inputs(struct pack *p)
 			p->src[from] = (struct source){ -1, 0 };
 	}
 	return r;
+}
+
+/* What -x cannot write as COCO or VOC, and no JSON or XML can hold. */
+static void
+note_names(struct pack *p)
+{
+	for (int i = 0; i < p->d.nclass; i++)
+		if (p->d.class_name[i] && !utf8_is(p->d.class_name[i]))
+			label_say(&p->l, SAY_NOTE, "class %d: '%s': its name is not UTF-8, which "
+			    "COCO and VOC want", i, p->d.class_name[i]);
 }
 
 /* The records of stdin's stream, after all else. */
@@ -418,6 +429,7 @@ pack_run(const struct pack_opts *o, struct pack_result *res, struct err *e)
 		snprintf(options, sizeof options, "side=%dx%d\nquality=%d\n", o->w, o->h,
 		    o->quality ? o->quality : 90);
 	r = read_inputs(&p);
+	note_names(&p);
 	if (!r &&
 	    !(p.out = shard_create(o->out, p.d.class_name, p.d.class_id, p.d.nclass, options, e)))
 		r = -1;

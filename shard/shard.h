@@ -41,6 +41,8 @@ int shard_read(struct shard *, long n, struct record *, unsigned char **buf, siz
     struct err *);
 int shard_labels(struct shard *, long n, struct record *, struct err *);	/* no image bytes */
 int shard_check(const char *path, long *records, struct err *);	/* every checksum */
+/* How many pictures of b are in a too, byte for byte; what cannot be read is not. */
+long shard_overlap(struct shard *a, struct shard *b);
 const char *shard_uuid(const struct shard *);	/* 32 hex digits */
 const char *shard_path(const struct shard *, long n);	/* the file that holds record n */
 /* Path "-": a stream on stdout.  options: text kept in the file (what changed the bytes). */
@@ -104,7 +106,7 @@ int shard_get_meta(const unsigned char *, size_t len, char ***name, int64_t **id
 /* ---- pack.c, unpack.c: yolo-prep's two halves ---------------------------------------------- */
 
 struct pack_opts {
-	const char *out, *names;
+	const char *out, *names, *split;	/* split: as in struct dataset */
 	char *const *in;		/* anything labels_read takes, and shards; "-" stdin */
 	int nin, nul;			/* nul: the list on stdin ends its names with NUL */
 	int w, h, quality;		/* recode to fit w x h, 0: as it is; quality 0: 90 */

@@ -523,13 +523,14 @@ is_shard(const char *path)
 	return 1;
 }
 
-/* Run yolo-prep, which stands beside this program, on the inputs. */
+/* Run yolo-prep, which stands beside this program, on the inputs; val: of the validation. */
 static int
-pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct err *e)
+pack(const struct train_cmd *c, char *const *in, int n, int val, const char *out,
+    struct err *e)
 {
 	char self[4096], *prep;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-	char **argv = (char **)xcalloc((size_t)n + 8, sizeof *argv);
+	char **argv = (char **)xcalloc((size_t)n + 9, sizeof *argv);
 	int k = 0, status;
 	pid_t pid;
 
@@ -545,6 +546,8 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 		argv[k++] = (char *)"-n";
 		argv[k++] = (char *)c->arg['n'];
 	}
+	if (val)			/* the same rule which part of a set is meant */
+		argv[k++] = (char *)"-Osplit=val";
 	argv[k++] = (char *)"-o";
 	argv[k++] = (char *)out;
 	argv[k++] = (char *)"--";
@@ -617,7 +620,8 @@ data(struct train_cmd *c, const char *name, char *const *in, int n, struct err *
 		if (!link_to(real, path, e))
 			s = shard_open(path, e);
 		free(real);
-	} else if ((n && !pack(c, in, n, path, e)) || (!n && !access(path, R_OK)))
+	} else if ((n && !pack(c, in, n, !strncmp(name, "val", 3), path, e)) ||
+	    (!n && !access(path, R_OK)))
 		s = shard_open(path, e);
 	else if (!n)
 		err_set(e, "%s: %s; if the data are elsewhere now, name them again, -v those of "
