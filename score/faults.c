@@ -489,7 +489,7 @@ eval_operating(struct eval *e)
 {
 	struct eval_point p = { 0, 0, 0, -1 };
 
-	if (e->opt.rules >> EV_COCO & 1)
+	if (eval_has(&e->opt, EV_COCO))
 		p = eval_best_all(e);
 	return p.f1 > 0 ? p.thr : 0.25;
 }

@@ -59,7 +59,7 @@ headline(FILE *f, const struct eval_report *r)
 	struct eval_row row[EVAL_ROWS];
 	int n = eval_total(r->ev, NULL, row);
 
-	if (r->ev->opt.rules >> EV_COCO & 1) {
+	if (eval_has(&r->ev->opt, EV_COCO)) {
 		fputs("<div class=\"cards\">\n", f);
 		for (int k = 0; k < 7; k++)
 			card(f, top[k], eval_get(row, n, "coco", top[k]));
@@ -350,7 +350,7 @@ eval_report(FILE *f, const struct eval_report *r)
 	headline(f, r);
 	if (r->base_path)
 		comparison(f, r);
-	if (r->ev->opt.rules >> EV_COCO & 1)
+	if (eval_has(&r->ev->opt, EV_COCO))
 		eval_figure_curves(f, r->ev, r->truth);
 	eval_figure_analysis(f, r->analysis);
 	eval_figure_confusion(f, r->errors, r->truth);
@@ -375,86 +375,57 @@ put_class(FILE *f, const struct eval_truth *t, int c)
 	tsv_name(f, c < 0 ? "-" : eval_class_name(t, c, id));
 }
 
-/* Entry i at threshold t: 1 true positive, 0 false positive, -1 neither. */
-static int
-outcome(const struct eval *e, size_t i, int t)
-{
-	uint32_t code = eval_word(e, i, e->off[EV_COCO]) >> t;
-
-	if (!eval_word(e, i, e->words) || code & 0x10000)
-		return -1;
-	return (int)(code & 1);
-}
-
-static double *
-truths(const struct eval *e)
-{
-	double *npos = (double *)xcalloc((size_t)e->nclass * (size_t)e->words + 1, sizeof *npos);
-
-	eval_npos(e, NULL, npos);
-	return npos;
-}
-
 void
 eval_write_pr(FILE *f, struct eval *e, const struct eval_truth *truth, struct eval_errors *x)
 {
-	double *npos;
+	double *npos, all;
 
 	(void)x;
 	fprintf(f, "#class\tiou\tscore\trecall\tprecision\n");
-	if (!(e->opt.rules >> EV_COCO & 1))
+	if (!eval_has(&e->opt, EV_COCO))
 		return;
 	eval_finish(e);
-	npos = truths(e);
+	npos = eval_coco_truths(e, &all);
 	for (int c = 0; c < e->nclass; c++)
 		for (int t = 0; t < e->niou[EV_COCO]; t++) {
-			double n = npos[c * e->words + e->off[EV_COCO]], tp = 0, fp = 0;
+			double tp = 0, fp = 0;
 
-			for (size_t k = e->cstart[c]; k < e->cstart[c + 1] && n > 0; k++) {
-				int r = outcome(e, e->order[k], t);
+			for (size_t k = e->cstart[c]; k < e->cstart[c + 1] && npos[c] > 0; k++) {
+				enum eval_is is = eval_coco_is(e, e->order[k], t);
 
-				fp += r == 0;
-				if (r != 1)
+				fp += is == EVAL_FALSE;
+				if (is != EVAL_TRUE)
 					continue;
 				tp++;
 				put_class(f, truth, c);
 				fprintf(f, "\t%.9g\t%.17g\t%.17g\t%.17g\n", e->iou[EV_COCO][t],
-				    e->score[e->order[k]], tp / n, tp / (tp + fp));
+				    e->score[e->order[k]], tp / npos[c], tp / (tp + fp));
 			}
 		}
 	free(npos);
 }
 
-/* COCO's interpolated precision: the largest at recall i * 0.01 or more. */
+/* What COCO's AP of a class at threshold t is the mean of; 0: it has no truths. */
 static int
-eval_pr(const struct eval *e, int c, int t, double npos, double *p)
+coco_curve(const struct eval *e, int c, int t, double npos, double p[EVAL_RECALLS])
 {
-	double *rc, *pr, tp = 0, fp = 0;
-	size_t n = e->cstart[c + 1] - e->cstart[c], m = 0, k = 0;
+	size_t n = e->cstart[c + 1] - e->cstart[c];
+	uint32_t *mem = (uint32_t *)xmalloc((2 * n + 1) * sizeof *mem);
+	struct eval_curve v = { .tp = mem, .fp = mem + n, .npos = npos };
+	int defined;
 
-	if (npos <= 0)
-		return 0;
-	rc = (double *)xmalloc(2 * (n + 1) * sizeof *rc);
-	pr = rc + n + 1;
 	for (size_t i = e->cstart[c]; i < e->cstart[c + 1]; i++) {
-		int r = outcome(e, e->order[i], t);
+		enum eval_is is = eval_coco_is(e, e->order[i], t);
 
-		fp += r == 0;
-		if (r == 1) {
-			rc[m] = ++tp / npos;
-			pr[m++] = tp / (tp + fp);
+		v.fp_all += is == EVAL_FALSE;
+		if (is == EVAL_TRUE) {
+			v.tp[v.n] = ++v.tp_all;
+			v.fp[v.n++] = v.fp_all;
 		}
 	}
-	pr[m] = 0;
-	for (size_t i = m; i-- > 0;)
-		pr[i] = fmax(pr[i], pr[i + 1]);
-	for (int i = 0; i <= 100; i++) {
-		while (k < m && rc[k] < i * 0.01)
-			k++;
-		p[i] = pr[k];
-	}
-	free(rc);
-	return 1;
+	defined = eval_curve_coco(&v, p);
+	free(mem);
+	return defined;
 }
 
 /* Plain precision, recall, F1 over each score k / 1000; c -1: all classes together. */
@@ -464,24 +435,20 @@ eval_by_score(struct eval *e, int c, double npos, double *p, double *r, double *
 	const uint32_t *order;
 	size_t k = 0, end;
 	double tp = 0, fp = 0;
-	int t = 0;
+	int t = eval_half(e);
 
 	if (c < 0)
 		eval_best_all(e);		/* sorts all classes together */
 	order = c < 0 ? e->all : e->order + e->cstart[c];
 	end = c < 0 ? e->n : e->cstart[c + 1] - e->cstart[c];
-	while (t + 1 < e->niou[EV_COCO] && fabs(e->iou[EV_COCO][t] - 0.5) > 1e-9)
-		t++;
-	if (fabs(e->iou[EV_COCO][t] - 0.5) > 1e-9)
-		t = 0;
 	for (int i = STEPS; i >= 0; i--) {
 		double thr = (double)i / STEPS;
 
 		for (; k < end && e->score[order[k]] >= thr; k++) {
-			int o = outcome(e, order[k], t);
+			enum eval_is is = eval_coco_is(e, order[k], t);
 
-			tp += o == 1;
-			fp += o == 0;
+			tp += is == EVAL_TRUE;
+			fp += is == EVAL_FALSE;
 		}
 		p[i] = tp + fp > 0 ? tp / (tp + fp) : 1;
 		r[i] = tp / npos;
@@ -508,19 +475,17 @@ by_score(FILE *f, struct eval *e, const struct eval_truth *truth, int c, double 
 void
 eval_write_conf(FILE *f, struct eval *e, const struct eval_truth *truth, struct eval_errors *x)
 {
-	double *npos, sum = 0;
+	double *npos, all;
 
 	(void)x;
 	fprintf(f, "#class\tscore\tprecision\trecall\tF1\n");
-	if (!(e->opt.rules >> EV_COCO & 1))
+	if (!eval_has(&e->opt, EV_COCO))
 		return;
 	eval_finish(e);
-	npos = truths(e);
+	npos = eval_coco_truths(e, &all);
+	by_score(f, e, truth, -1, all);
 	for (int c = 0; c < e->nclass; c++)
-		sum += npos[c * e->words + e->off[EV_COCO]];
-	by_score(f, e, truth, -1, sum);
-	for (int c = 0; c < e->nclass; c++)
-		by_score(f, e, truth, c, npos[c * e->words + e->off[EV_COCO]]);
+		by_score(f, e, truth, c, npos[c]);
 	free(npos);
 }
 
@@ -547,11 +512,11 @@ most_first(const void *pa, const void *pb)
 static void
 mean_curves(FILE *f, const struct eval *e, const double *npos)
 {
-	double x[101], p[101], sum[101];
+	double x[EVAL_RECALLS], p[EVAL_RECALLS], sum[EVAL_RECALLS];
 	struct plot plot;
 	int colour = 0;
 
-	for (int i = 0; i <= 100; i++)
+	for (int i = 0; i < EVAL_RECALLS; i++)
 		x[i] = i * .01;
 	plot_open(&plot, f, "recall", "precision", "mean precision by recall");
 	for (int t = 0; t < e->niou[EV_COCO]; t++) {
@@ -562,16 +527,16 @@ mean_curves(FILE *f, const struct eval *e, const double *npos)
 			continue;
 		memset(sum, 0, sizeof sum);
 		for (int c = 0; c < e->nclass; c++)
-			if (eval_pr(e, c, t, npos[c * e->words + e->off[EV_COCO]], p)) {
+			if (coco_curve(e, c, t, npos[c], p)) {
 				n++;
-				for (int i = 0; i <= 100; i++)
+				for (int i = 0; i < EVAL_RECALLS; i++)
 					sum[i] += p[i];
 			}
-		for (int i = 0; i <= 100 && n; i++)
+		for (int i = 0; i < EVAL_RECALLS && n; i++)
 			sum[i] /= n;
 		snprintf(name, sizeof name, "IoU %.3g", e->iou[EV_COCO][t]);
 		if (n)
-			plot_line(&plot, x, sum, 101, colour++, name);
+			plot_line(&plot, x, sum, EVAL_RECALLS, colour++, name);
 	}
 	plot_close(&plot);
 }
@@ -580,35 +545,35 @@ mean_curves(FILE *f, const struct eval *e, const double *npos)
 static void
 class_curves(FILE *f, const struct eval *e, const double *npos, const struct eval_truth *truth)
 {
-	double x[101], p[101], sum[101] = { 0 };
+	double x[EVAL_RECALLS], p[EVAL_RECALLS], sum[EVAL_RECALLS] = { 0 };
 	struct ranked *r = (struct ranked *)xmalloc((size_t)(e->nclass + 1) * sizeof *r);
 	struct plot plot;
 	int n = 0;
 
 	plot_open(&plot, f, "recall", "precision", "precision by recall of each class");
-	for (int i = 0; i <= 100; i++)
+	for (int i = 0; i < EVAL_RECALLS; i++)
 		x[i] = i * .01;
 	for (int c = 0; c < e->nclass; c++)
-		r[c] = (struct ranked){ npos[c * e->words + e->off[EV_COCO]], c };
+		r[c] = (struct ranked){ npos[c], c };
 	qsort(r, (size_t)e->nclass, sizeof *r, most_first);
 	for (int k = 0; k < e->nclass; k++) {
 		char id[32], *name;
 
-		if (!eval_pr(e, r[k].c, 0, r[k].by, p))
+		if (!coco_curve(e, r[k].c, 0, r[k].by, p))
 			break;
 		n++;
-		for (int i = 0; i <= 100; i++)
+		for (int i = 0; i < EVAL_RECALLS; i++)
 			sum[i] += p[i];
 		if (k >= CURVES)
 			continue;
 		name = xasprintf("%s (%.9g truths)", eval_class_name(truth, r[k].c, id), r[k].by);
-		plot_line(&plot, x, p, 101, -1, name);
+		plot_line(&plot, x, p, EVAL_RECALLS, -1, name);
 		free(name);
 	}
-	for (int i = 0; i <= 100 && n; i++)
+	for (int i = 0; i < EVAL_RECALLS && n; i++)
 		sum[i] /= n;
 	if (n)
-		plot_line(&plot, x, sum, 101, 0, "mean");
+		plot_line(&plot, x, sum, EVAL_RECALLS, 0, "mean");
 	plot_close(&plot);
 	if (n > CURVES)
 		fprintf(f, "<p>The %d classes with most truths of %d.</p>\n", (int)CURVES, n);
@@ -646,13 +611,9 @@ score_curves(FILE *f, struct eval *e, double all)
 static void
 eval_figure_curves(FILE *f, struct eval *e, const struct eval_truth *truth)
 {
-	double *npos = (double *)xcalloc((size_t)e->nclass * (size_t)e->words + 1, sizeof *npos);
-	double all = 0;
+	double all, *npos = eval_coco_truths(e, &all);
 
 	eval_finish(e);
-	eval_npos(e, NULL, npos);
-	for (int c = 0; c < e->nclass; c++)
-		all += npos[c * e->words + e->off[EV_COCO]];
 	report_section(f, "Curves",
 	    "COCO's matching. Precision by recall is interpolated as its AP "
 	    "reads it; precision, recall and F1 by score are plain counts over all classes at the "
