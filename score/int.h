@@ -2,6 +2,8 @@
 #ifndef SCORE_INT_H
 #define SCORE_INT_H
 
+#include <string.h>
+
 #include "score/score.h"
 
 #ifdef __cplusplus
@@ -39,9 +41,23 @@ int scan_next(struct scan *, char close);
 int scan_number(struct scan *, double *);
 int scan_whole(struct scan *, int64_t *);	/* an id, of all 64 bits */
 int scan_string(struct scan *, const char **, size_t *);
+int scan_copy(struct scan *, char **);	/* a string, which frees what was there */
+int scan_box(struct scan *, double *);	/* an array of four numbers */
 int scan_skip(struct scan *);
-int scan_array(struct scan *, int (*elem)(struct scan *, void *), void *);
-int scan_object(struct scan *, int (*field)(struct scan *, void *, const char *, size_t), void *);
+/* Reads one value at s->p; called again for the same one, from its start, when the window ended. */
+typedef int scan_elem(struct scan *, void *);
+int scan_array(struct scan *, scan_elem *, void *);
+int scan_values(struct scan *, scan_elem *, void *);	/* one after the other, to the end */
+/* Reads the value of this key, at s->p. */
+typedef int scan_field(struct scan *, void *, const char *key, size_t);
+int scan_object(struct scan *, scan_field *, void *);	/* all of it lies in the window */
+/* Of any size: 1 from the field passes over a value.  The window moves between them. */
+int scan_members(struct scan *, scan_field *, void *);
+static inline int
+scan_is(const char *key, size_t n, const char *word)
+{
+	return strlen(word) == n && !memcmp(key, word, n);
+}
 
 /* ---- truth.c, dets.c: among themselves ----------------------------------------------------- */
 
@@ -53,9 +69,14 @@ void eval_shape_learn(struct eval_shape *, const char *record, const char *end);
 /* SHAPE_ROOM bytes must stand behind p.  The place behind the record, or NULL: not so simple. */
 const char *eval_shape_read(const struct eval_shape *, const char *p, struct eval_in *);
 int eval_read_scan(struct scan *, eval_sink *, void *arg, struct err *);	/* not folders */
-int eval_line(struct scan *, const char **from, const char **to);	/* 0: no more */
+typedef int eval_text_line(struct scan *, void *, const char *p, const char *end);
+int eval_lines(const char *path, eval_text_line *, void *arg, struct err *);
 int eval_words(const char *p, const char *end, const char **word, size_t *len, int max);
+/* A whole field as a finite number; what it is, "" or a word. */
+int eval_number(struct scan *, const char *p, size_t n, const char *what, double *);
+int eval_class_number(const char *p, size_t n, double most, int64_t *); /* 0: a name, then */
 int eval_folder(const char *path, char ***file, struct err *);	/* *.txt, sorted; their number */
+void eval_folder_free(char **file, int n);
 
 /* ---- html.c: one HTML page that needs nothing else ----------------------------------------- */
 
