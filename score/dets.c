@@ -209,8 +209,7 @@ detection(struct scan *s, void *arg)
 	record_reset(r);
 	if (scan_peek(s) != '{')
 		return scan_fail(s, s->p,
-		    "want a detection: {\"image_id\":, \"category_id\":, \"bbox\":, "
-		    "\"score\":}");
+		    "want a detection: {\"image_id\":, \"category_id\":, \"bbox\":, \"score\":}");
 	start = s->p;
 	if (scan_object(s, field, r))
 		return -1;

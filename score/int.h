@@ -78,6 +78,42 @@ int eval_class_number(const char *p, size_t n, double most, int64_t *); /* 0: a 
 int eval_folder(const char *path, char ***file, struct err *);	/* *.txt, sorted; their number */
 void eval_folder_free(char **file, int n);
 
+/* ---- faults.c: what became of each detection and truth; lists of them ---------------------- */
+
+enum eval_kind { EVAL_TP, EVAL_LOC, EVAL_CLS, EVAL_DUPE, EVAL_BKG, EVAL_BOTH, EVAL_IGNORED };
+struct eval_fault {			/* a detection */
+	double score, iou;		/* iou: with the truth it found */
+	double x, y, w, h;
+	int pic, cls, fix;	/* fix: class of the truth that mending it would find, or -1 */
+	enum eval_kind kind;
+};
+struct eval_found {			/* a truth that counts */
+	double score, area;		/* score of its detection, -HUGE_VAL: none */
+	int pic, cls, box;		/* box: index in its picture */
+	int missed;			/* nothing to mend would find it either */
+};
+struct eval_errors {
+	struct eval_opts opt;
+	struct eval_fault *f;
+	struct eval_found *t;
+	uint64_t *pair;	/* confusion: truth << 32 | detection, nclass = background */
+	struct near *near;		/* scratch */
+	size_t n, cap, nt, tcap, npair, paircap, nearcap;
+	int nclass;
+};
+void eval_errors_reset(struct eval_errors *);
+void eval_errors_add(void *errors, int pic, const struct eval_image *);	/* eval_set.each */
+double eval_operating(struct eval *);	/* the score that makes F1 best, or 0.25 */
+void eval_put_class(FILE *, const struct eval_truth *, int c);	/* escaped; -1 is - */
+/* Lists, at most 200 of each, the caller's to free; pointers are into eval_errors. */
+struct eval_tally { long tp, fp, fn; int pic; };
+struct eval_tally *eval_worst(const struct eval_errors *, int npic, double thr, int *n);
+extern const char *const eval_fault_name[];		/* by enum eval_kind */
+const struct eval_fault **eval_sure_faults(const struct eval_errors *, double thr, int *n);
+const struct eval_found **eval_large_missed(const struct eval_errors *, int *n);
+struct eval_cell { int truth, detected; size_t n; };	/* nclass: background */
+struct eval_cell *eval_confusion(struct eval_errors *, size_t *n);	/* cells that are not 0 */
+
 /* ---- html.c: one HTML page that needs nothing else ----------------------------------------- */
 
 void report_open(FILE *, const char *title);
@@ -87,6 +123,9 @@ void report_short(FILE *, const char *, int most);	/* that many characters at mo
 void report_section(FILE *, const char *title, const char *note);	/* note: or NULL */
 void report_number(FILE *, double, int decimals);	/* a cell; -1 is undefined */
 void report_cell(FILE *, const char *);
+/* A table that a click sorts.  heads: between |, those of text begin with *. */
+void report_table(FILE *, const char *heads);
+void report_table_end(FILE *);
 struct plot { FILE *f; int keys; };		/* both axes 0..1; names without markup */
 void plot_open(struct plot *, FILE *, const char *xname, const char *yname, const char *title);
 void plot_line(struct plot *, const double *x, const double *y, int n, int colour,

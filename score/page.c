@@ -8,13 +8,7 @@
 
 #include "score/int.h"
 
-enum { EVAL_SCORES = 1001 };	/* scores k / 1000 of a curve over them */
-
-static void eval_figure_curves(FILE *f, struct eval *e, const struct eval_truth *truth);
-
-static void eval_figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *truth);
-
-static void eval_figure_analysis(FILE *f, const struct eval_analysis *a);
+enum { SCORES = 1001 };	/* scores k / 1000 of a curve over them */
 
 enum { CLASSES = 400, LISTED = 25, CHANGES = 12 };
 
@@ -66,13 +60,12 @@ headline(FILE *f, const struct eval_report *r)
 		fputs("</div>\n", f);
 	}
 	report_section(f, "Numbers by rule",
-	    "Undefined is a dash. P, R and F1 are at the score that "
-	    "makes F1 best (coco, ultralytics), at a fixed score (darknet), of the whole list "
-	    "(ultralytics-2019).");
+	    "Undefined is a dash. P, R and F1 are at the score that makes F1 best (coco, "
+	    "ultralytics), at a fixed score (darknet), of the whole list (ultralytics-2019).");
 	fputs("<div class=\"row\">\n", f);
 	for (int i = 0, j; i < n; i = j) {
-		fprintf(
-		    f, "<table><thead><tr><th>%s</th><th></th></tr></thead><tbody>\n", row[i].rule);
+		fprintf(f, "<table><thead><tr><th>%s</th><th></th></tr></thead><tbody>\n",
+		    row[i].rule);
 		for (j = i; j < n && row[j].rule == row[i].rule; j++) {
 			fprintf(f, "<tr><td>%s</td>", row[j].metric);
 			report_number(f, row[j].value, decimals(row[j].metric));
@@ -113,10 +106,8 @@ changes(FILE *f, const struct eval_report *r)
 		double d = c[k].row.value - c[k].base;
 
 		if (d && (k < CHANGES || k >= n - CHANGES)) {
-			b[shown] =
-			    (struct report_bar){ eval_class_name(r->truth, c[k].cls, id[shown]),
-				    NULL, d, 0, 0, 0 };
-			shown++;
+			b[shown].name = eval_class_name(r->truth, c[k].cls, id[shown]);
+			b[shown++].value = d;
 		}
 	}
 	fprintf(f, "<div><h3>AP by class: largest changes%s%s</h3>\n", n ? ", " : "",
@@ -143,6 +134,7 @@ versus_rows(FILE *f, const struct eval_report *r)
 	for (int k = 0; k < r->nversus; k++) {
 		const struct eval_versus *v = r->versus + k;
 		int n = decimals(v->row.metric);
+		const char *way;
 
 		fprintf(f, "<tr><td>%s %s</td>", v->row.rule, v->row.metric);
 		report_number(f, v->row.value, n);
@@ -151,11 +143,10 @@ versus_rows(FILE *f, const struct eval_report *r)
 			fputs("<td>-</td><td>-</td></tr>\n", f);
 			continue;
 		}
-		fprintf(f, "<td class=\"%s\" data-v=\"%.9g\">%+.*f</td>",
-		    !v->interval || (v->low <= 0 && v->high >= 0) ? ""
-		    : v->diff > 0				  ? "up"
-								  : "down",
-		    v->diff, n, v->diff);
+		way = !v->interval || (v->low <= 0 && v->high >= 0) ? "" :
+		    v->diff > 0 ? "up" : "down";
+		fprintf(f, "<td class=\"%s\" data-v=\"%.9g\">%+.*f</td>", way, v->diff, n,
+		    v->diff);
 		if (v->interval)
 			fprintf(f, "<td>%+.*f .. %+.*f</td></tr>\n", n, v->low, n, v->high);
 		else
@@ -172,25 +163,23 @@ comparison(FILE *f, const struct eval_report *r)
 
 	name = (char (*)[40])xcalloc((size_t)r->nversus + 1, sizeof *name);
 	snprintf(note, sizeof note,
-	    "Ours less the base's, with the interval that holds the difference "
-	    "in %g %% of %d resamplings of the pictures (paired bootstrap). Grey: the interval "
-	    "holds 0.",
+	    "Ours less the base's, with the interval that holds the difference in %g %% of %d "
+	    "resamplings of the pictures (paired bootstrap). Grey: the interval holds 0.",
 	    100 * r->level, r->resamplings);
 	report_section(f, "Comparison", note);
-	fputs(
-	    "<div class=\"row\">\n<div class=\"wide\"><table "
-	    "class=\"sort\"><thead><tr><th>metric</th>"
-	    "<th>ours</th><th>base</th><th>difference</th><th>interval</th></tr></thead><tbody>\n",
-	    f);
+	fputs("<div class=\"row\">\n", f);
+	report_table(f, "metric|ours|base|difference|interval");
 	versus_rows(f, r);
-	fputs("</tbody></table></div>\n<div><h3>Differences</h3>\n", f);
+	report_table_end(f);
+	fputs("<div><h3>Differences</h3>\n", f);
 	for (int k = 0; k < r->nversus; k++) {
 		const struct eval_versus *v = r->versus + k;
 
 		if (!v->defined || !is_share(v->row.metric))
 			continue;
 		snprintf(name[n], sizeof name[n], "%s %s", v->row.rule, v->row.metric);
-		b[n] = (struct report_bar){ name[n], NULL, v->diff, v->low, v->high, v->interval };
+		b[n] = (struct report_bar){ .name = name[n], .value = v->diff, .low = v->low,
+			.high = v->high, .whiskers = v->interval };
 		n++;
 	}
 	report_bars(f, b, n, 1);
@@ -227,8 +216,7 @@ class_row(FILE *f, const struct eval_report *r, const struct eval_tables *tab, i
 		    ap, 100 * ap, ap);
 	for (int k = 0; k < 7; k++)
 		report_number(f, eval_get(row, n, rule, k == 2 ? ar : col[k]), 4);
-	if (r->analysis)
-		report_number(f, r->analysis->lrp[c].all, 4);
+	report_number(f, r->analysis->lrp[c].all, 4);
 	fputs("</tr>\n", f);
 }
 
@@ -239,22 +227,15 @@ classes(FILE *f, const struct eval_report *r)
 	char note[120];
 
 	snprintf(note, sizeof note,
-	    "P, R and F1 at the class's best F1 and its score, IoU 0.5. Click a "
-	    "head to sort.%s",
+	    "P, R and F1 at the class's best F1 and its score, IoU 0.5. Click a head to sort.%s",
 	    r->truth->nclass > CLASSES ? " Only the first classes; -C prints all." : "");
 	report_section(f, "Classes", note);
-	fputs(
-	    "<div class=\"wide\"><table class=\"sort\"><thead><tr><th>class</th><th>truths</th><th>"
-	    "detections</th><th>AP</th><th>AP50</th><th>AP75</th><th>AR</th><th>P</th><th>R</"
-	    "th><th>F1"
-	    "</th><th>score</th>",
-	    f);
-	fputs(r->analysis ? "<th>oLRP</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n", f);
+	report_table(f, "class|truths|detections|AP|AP50|AP75|AR|P|R|F1|score|oLRP");
 	eval_tables(&tab, r->ev, NULL);
 	for (int c = 0; c < r->truth->nclass && c < CLASSES; c++)
 		class_row(f, r, &tab, c);
 	eval_tables_free(&tab);
-	fputs("</tbody></table></div>\n", f);
+	report_table_end(f);
 }
 
 /* ---- lists ---- */
@@ -278,17 +259,14 @@ worst(FILE *f, const struct eval_report *r, double thr)
 	snprintf(note, sizeof note, "Most errors among detections with a score of %.4g or more%s",
 	    thr, n > LISTED ? "; -O worst=FILE lists more." : ".");
 	report_section(f, "Worst pictures", note);
-	fputs("<div class=\"wide\"><table "
-	      "class=\"sort\"><thead><tr><th>picture</th><th>id</th><th>errors"
-	      "</th><th>right</th><th>wrong</th><th>missed</th></tr></thead><tbody>\n",
-	    f);
+	report_table(f, "picture|id|errors|right|wrong|missed");
 	for (int i = 0; i < n && i < LISTED; i++) {
 		fputs("<tr>", f);
 		picture(f, r->truth, t[i].pic);
 		fprintf(f, "<td>%ld</td><td>%ld</td><td>%ld</td><td>%ld</td></tr>\n",
 		    t[i].fp + t[i].fn, t[i].tp, t[i].fp, t[i].fn);
 	}
-	fputs("</tbody></table></div>\n", f);
+	report_table_end(f);
 	free(t);
 }
 
@@ -307,14 +285,9 @@ suspects(FILE *f, const struct eval_report *r, double thr)
 	char id[32];
 
 	report_section(f, "Suspicious labels",
-	    "Sure detections that no label explains, and large labels "
-	    "that nothing came near: perhaps the label is missing, misplaced or wrong.");
-	fputs("<div class=\"wide\"><table "
-	      "class=\"sort\"><thead><tr><th>picture</th><th>id</th><th>what"
-	      "</th><th class=\"t\">class</th><th>score</th><th>x y w h</th><th>truth "
-	      "id</th></tr></thead>"
-	      "<tbody>\n",
-	    f);
+	    "Sure detections that no label explains, and large labels that nothing came near: "
+	    "perhaps the label is missing, misplaced or wrong.");
+	report_table(f, "picture|id|what|*class|score|x y w h|truth id");
 	for (int i = 0; i < nf && i < LISTED; i++) {
 		fputs("<tr>", f);
 		picture(f, r->truth, p[i]->pic);
@@ -335,29 +308,9 @@ suspects(FILE *f, const struct eval_report *r, double thr)
 		box_cell(f, b->x, b->y, b->w, b->h);
 		fprintf(f, "<td>%lld</td></tr>\n", (long long)b->id);
 	}
-	fputs("</tbody></table></div>\n", f);
+	report_table_end(f);
 	free(p);
 	free(m);
-}
-
-void
-eval_report(FILE *f, const struct eval_report *r)
-{
-	double thr = eval_operating(r->ev);
-
-	report_open(f, "yolo-eval report");
-	counts(f, r);
-	headline(f, r);
-	if (r->base_path)
-		comparison(f, r);
-	if (eval_has(&r->ev->opt, EV_COCO))
-		eval_figure_curves(f, r->ev, r->truth);
-	eval_figure_analysis(f, r->analysis);
-	eval_figure_confusion(f, r->errors, r->truth);
-	classes(f, r);
-	worst(f, r, thr);
-	suspects(f, r, thr);
-	report_close(f);
 }
 
 /* Tables to plot: precision by recall, precision, recall and F1 by score.
@@ -365,15 +318,7 @@ eval_report(FILE *f, const struct eval_report *r)
  * Both are plain counts at COCO's matching, area "all", the last maxDets; nothing is smoothed or
  * interpolated.  Curves have a row for each score at which recall rises. */
 
-enum { STEPS = EVAL_SCORES - 1 };
-
-static void
-put_class(FILE *f, const struct eval_truth *t, int c)
-{
-	char id[32];
-
-	tsv_name(f, c < 0 ? "-" : eval_class_name(t, c, id));
-}
+enum { STEPS = SCORES - 1 };
 
 void
 eval_write_pr(FILE *f, struct eval *e, const struct eval_truth *truth, struct eval_errors *x)
@@ -397,7 +342,7 @@ eval_write_pr(FILE *f, struct eval *e, const struct eval_truth *truth, struct ev
 				if (is != EVAL_TRUE)
 					continue;
 				tp++;
-				put_class(f, truth, c);
+				eval_put_class(f, truth, c);
 				fprintf(f, "\t%.9g\t%.17g\t%.17g\t%.17g\n", e->iou[EV_COCO][t],
 				    e->score[e->order[k]], tp / npos[c], tp / (tp + fp));
 			}
@@ -430,7 +375,7 @@ coco_curve(const struct eval *e, int c, int t, double npos, double p[EVAL_RECALL
 
 /* Plain precision, recall, F1 over each score k / 1000; c -1: all classes together. */
 static void
-eval_by_score(struct eval *e, int c, double npos, double *p, double *r, double *f1)
+curves_by_score(struct eval *e, int c, double npos, double *p, double *r, double *f1)
 {
 	const uint32_t *order;
 	size_t k = 0, end;
@@ -458,15 +403,15 @@ eval_by_score(struct eval *e, int c, double npos, double *p, double *r, double *
 
 /* A row for each threshold k / 1000, from 1 down to 0. */
 static void
-by_score(FILE *f, struct eval *e, const struct eval_truth *truth, int c, double npos)
+write_by_score(FILE *f, struct eval *e, const struct eval_truth *truth, int c, double npos)
 {
-	double v[3][EVAL_SCORES];
+	double v[3][SCORES];
 
 	if (npos <= 0)
 		return;
-	eval_by_score(e, c, npos, v[0], v[1], v[2]);
+	curves_by_score(e, c, npos, v[0], v[1], v[2]);
 	for (int i = STEPS; i >= 0; i--) {
-		put_class(f, truth, c);
+		eval_put_class(f, truth, c);
 		fprintf(f, "\t%.9g\t%.17g\t%.17g\t%.17g\n", (double)i / STEPS, v[0][i], v[1][i],
 		    v[2][i]);
 	}
@@ -483,9 +428,9 @@ eval_write_conf(FILE *f, struct eval *e, const struct eval_truth *truth, struct 
 		return;
 	eval_finish(e);
 	npos = eval_coco_truths(e, &all);
-	by_score(f, e, truth, -1, all);
+	write_by_score(f, e, truth, -1, all);
 	for (int c = 0; c < e->nclass; c++)
-		by_score(f, e, truth, c, npos[c]);
+		write_by_score(f, e, truth, c, npos[c]);
 	free(npos);
 }
 
@@ -584,12 +529,12 @@ static void
 score_curves(FILE *f, struct eval *e, double all)
 {
 	static const char *const name[] = { "precision", "recall", "F1" };
-	double v[3][EVAL_SCORES], x[201], y[201];
+	double v[3][SCORES], x[201], y[201];
 	struct eval_point best = eval_best_all(e);
 	struct plot plot;
 	char text[120];
 
-	eval_by_score(e, -1, all, v[0], v[1], v[2]);
+	curves_by_score(e, -1, all, v[0], v[1], v[2]);
 	plot_open(&plot, f, "score", "", "precision, recall and F1 by score");
 	for (int k = 0; k < 3; k++) {
 		for (int i = 0; i <= 200; i++) {
@@ -609,7 +554,7 @@ score_curves(FILE *f, struct eval *e, double all)
 }
 
 static void
-eval_figure_curves(FILE *f, struct eval *e, const struct eval_truth *truth)
+figure_curves(FILE *f, struct eval *e, const struct eval_truth *truth)
 {
 	double all, *npos = eval_coco_truths(e, &all);
 
@@ -733,10 +678,8 @@ confused(const struct matrix *m)
 	char id[32];
 
 	qsort(m->cell, m->n, sizeof *m->cell, most_cells);
-	fputs("<div><h3>Most confused</h3>\n<table><thead><tr><th>truth</th><th "
-	      "class=\"t\">detected</th>"
-	      "<th>times</th></tr></thead><tbody>\n",
-	    m->f);
+	fputs("<div><h3>Most confused</h3>\n<table><thead><tr><th>truth</th>"
+	    "<th class=\"t\">detected</th><th>times</th></tr></thead><tbody>\n", m->f);
 	for (size_t i = 0; i < m->n && shown < CONFUSED; i++) {
 		const struct eval_cell *c = m->cell + i;
 
@@ -753,7 +696,7 @@ confused(const struct matrix *m)
 }
 
 static void
-eval_figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *truth)
+figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *truth)
 {
 	struct matrix m = { .f = f, .truth = truth };
 	size_t nc = (size_t)truth->nclass + 1;
@@ -780,8 +723,14 @@ eval_figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *t
 
 /* ---- what errors cost ---- */
 
+static struct report_bar
+bar(const char *name, const char *colour, double value)
+{
+	return (struct report_bar){ .name = name, .colour = colour, .value = value };
+}
+
 static void
-eval_figure_analysis(FILE *f, const struct eval_analysis *a)
+figure_analysis(FILE *f, const struct eval_analysis *a)
 {
 	static const char *const what[EVAL_TIDE] = { "", "place (Loc)", "class (Cls)",
 		"duplicate (Dupe)", "background (Bkg)", "place and class (Both)", "missed (Miss)",
@@ -797,14 +746,36 @@ eval_figure_analysis(FILE *f, const struct eval_analysis *a)
 	if (a->tide[0] < 0)
 		return;
 	for (int k = 1; k < EVAL_TIDE; k++)
-		b[k] = (struct report_bar){ what[k], k < 7 ? "c0" : "c4", a->tide[k], 0, 0, 0 };
+		b[k] = bar(what[k], k < 7 ? "c0" : "c4", a->tide[k]);
 	fputs("<div class=\"row\">\n<div><h3>Gain in AP50</h3>\n", f);
 	report_bars(f, b + 1, EVAL_TIDE - 1, 0);
-	b[0] = (struct report_bar){ "oLRP", "c1", a->mean.all, 0, 0, 0 };
-	b[1] = (struct report_bar){ "place: 1 - IoU", "c3", fmax(a->mean.loc, 0), 0, 0, 0 };
-	b[2] = (struct report_bar){ "1 - precision", "c3", fmax(a->mean.fp, 0), 0, 0, 0 };
-	b[3] = (struct report_bar){ "1 - recall", "c3", a->mean.fn, 0, 0, 0 };
+	b[0] = bar("oLRP", "c1", a->mean.all);
+	b[1] = bar("place: 1 - IoU", "c3", fmax(a->mean.loc, 0));
+	b[2] = bar("1 - precision", "c3", fmax(a->mean.fp, 0));
+	b[3] = bar("1 - recall", "c3", a->mean.fn);
 	fputs("</div>\n<div><h3>LRP</h3>\n", f);
 	report_bars(f, b, 4, 0);
 	fputs("</div>\n</div>\n", f);
+}
+
+/* ---- the page ---- */
+
+void
+eval_report(FILE *f, const struct eval_report *r)
+{
+	double thr = eval_operating(r->ev);
+
+	report_open(f, "yolo-eval report");
+	counts(f, r);
+	headline(f, r);
+	if (r->base_path)
+		comparison(f, r);
+	if (eval_has(&r->ev->opt, EV_COCO))
+		figure_curves(f, r->ev, r->truth);
+	figure_analysis(f, r->analysis);
+	figure_confusion(f, r->errors, r->truth);
+	classes(f, r);
+	worst(f, r, thr);
+	suspects(f, r, thr);
+	report_close(f);
 }
