@@ -21,47 +21,10 @@ struct detwrite {
 	struct imageids *ids;
 	int64_t *id;			/* [classes] category ids, -1: none */
 	char **id_of;			/* the names that they were found by */
-	char **file;			/* hash table of the files written by name */
-	size_t nfile, capfile;
+	struct eval_hash file;		/* files written by the picture's name */
 };
 
 /* ---- files by the picture's name ------------------------------------------------------------ */
-
-static size_t
-hash(const char *s)
-{
-	uint64_t h = 14695981039346656037u;
-
-	while (*s)
-		h = (h ^ (unsigned char)*s++) * 1099511628211u;
-	return (size_t)(h ^ h >> 32);
-}
-
-/* 1: the path is there already; else it is taken over. */
-static int
-seen(struct detwrite *t, char *path)
-{
-	char **old = t->file;
-	size_t cap = t->capfile, i;
-
-	if (2 * (t->nfile + 1) > cap) {
-		t->capfile = cap ? 2 * cap : 256;
-		t->file = (char **)xcalloc(t->capfile, sizeof *t->file);
-		t->nfile = 0;
-		for (i = 0; i < cap; i++)
-			if (old[i])
-				seen(t, old[i]);
-		free(old);
-	}
-	for (i = hash(path) % t->capfile; t->file[i]; i = (i + 1) % t->capfile)
-		if (!strcmp(t->file[i], path)) {
-			free(path);
-			return 1;
-		}
-	t->file[i] = path;
-	t->nfile++;
-	return 0;
-}
 
 /* Is the file the picture itself, or its label?  These are not written over. */
 static int
@@ -80,9 +43,9 @@ is_own(const struct picture *p, const char *file)
 	return own;
 }
 
-/* DIR/stem.ext of a picture, once.  NULL: none; *bad is then 1, or -1 where it is of no use to go
- * on. */
-static const char *
+/* DIR/stem.ext of a picture, once; free().  NULL: none; *bad is then 1, or -1 where it is of no use
+ * to go on. */
+static char *
 file_for(struct detwrite *t, const char *dir, const struct picture *p, const char *ext, int *bad,
     struct err *e)
 {
@@ -95,13 +58,15 @@ file_for(struct detwrite *t, const char *dir, const struct picture *p, const cha
 	if (is_own(p, path)) {
 		*bad = err_set(e, "%s is the picture%s, which stays: want another folder", path,
 		    strcmp(ext, ".txt") ? " itself" : "'s label");
-		free(path);
-	} else if (seen(t, path)) {
+	} else if (eval_hash_put(&t->file, path, strlen(path), 1) >= 0) {
 		err_set(e, "%s/%.*s%s holds another picture's already: names must differ", dir, n,
 		    base, ext);
 		*bad = 1;
 	}
-	return *bad ? NULL : path;
+	if (!*bad)
+		return path;
+	free(path);
+	return NULL;
 }
 
 static int
@@ -278,13 +243,14 @@ static int
 add_yolo(struct detwrite *t, const struct picture *p, const struct detections *v, struct err *e)
 {
 	int bad;
-	const char *path = file_for(t, t->opt.out, p, ".txt", &bad, e);
+	char *path = file_for(t, t->opt.out, p, ".txt", &bad, e), score[32];
 	struct outfile o;
-	char score[32];
 
 	if (!path)
 		return bad;
-	if (out_open(&o, path, e))
+	bad = out_open(&o, path, e);
+	free(path);
+	if (bad)
 		return -1;
 	for (int i = 0; i < v->n; i++) {
 		struct det d = v->det[i];
@@ -305,8 +271,8 @@ draw(struct detwrite *t, struct picture *p, const struct detections *v, struct e
 {
 	const char *dot = strrchr(p->name, '.');
 	const char *ext = dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")) ? ".jpg" :
-	    ".png", *path;
-	char number[16], *label;
+	    ".png";
+	char number[16], *label, *path;
 	int bad;
 
 	if (!(path = file_for(t, t->opt.draw, p, ext, &bad, e)))
@@ -318,7 +284,9 @@ draw(struct detwrite *t, struct picture *p, const struct detections *v, struct e
 		image_box(&p->px, d->x, d->y, d->w, d->h, d->cls, label);
 		free(label);
 	}
-	return image_write(path, &p->px, e);
+	bad = image_write(path, &p->px, e);
+	free(path);
+	return bad;
 }
 
 int
@@ -396,9 +364,7 @@ detwrite_close(struct detwrite *t, int keep, struct err *e)
 		r = out_commit(&t->out, e);
 	} else if (t->out.f)
 		out_abort(&t->out);
-	for (size_t i = 0; i < t->capfile; i++)
-		free(t->file[i]);
-	free(t->file);
+	eval_hash_free(&t->file);
 	free(t->id);
 	imageids_close(t->ids);
 	free(t);
