@@ -170,6 +170,15 @@ loss_layout(const struct loss *s, int nt, void *ws, struct loss_area *a)
 	a->part = (double *)carve(a, p, (heads * LOSS_CHUNKS + rows) * LOSS_PARTS * sizeof(double));
 }
 
+size_t
+loss_workspace(const struct loss *s, int max_truth)
+{
+	struct loss_area a;
+
+	loss_layout(s, max_truth, NULL, &a);
+	return a.bytes;
+}
+
 /* A head's truth lists: index is room for nt of them. */
 static int
 fill_lists(const struct loss *s, int head, const struct truth *t, int nt, int *index, int *start,

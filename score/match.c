@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "score/score.h"
+#include "score/int.h"
 
 static int eval_side_of(struct eval_set *s, const struct eval_in *in);
 

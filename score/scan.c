@@ -336,6 +336,30 @@ scan_string(struct scan *s, const char **out, size_t *len)
 	return 0;
 }
 
+int
+scan_copy(struct scan *s, char **out)
+{
+	const char *text;
+	size_t n;
+
+	if (scan_string(s, &text, &n))
+		return -1;
+	free(*out);
+	*out = (char *)memcpy(xcalloc(n + 1, 1), text, n);
+	return 0;
+}
+
+int
+scan_box(struct scan *s, double *v)
+{
+	if (scan_want(s, '['))
+		return -1;
+	for (int i = 0; i < 4; i++)
+		if (scan_number(s, v + i) || scan_want(s, i < 3 ? ',' : ']'))
+			return -1;
+	return 0;
+}
+
 /* Over one value of any kind, without recursion: depth is counted, brackets of either kind. */
 int
 scan_skip(struct scan *s)
@@ -368,10 +392,26 @@ scan_skip(struct scan *s)
 	return 0;
 }
 
-/* Call elem for each element of an array; it reads one value at s->p and may be called again for
- * the same element, from its start, when the window ended in it. */
+/* One value, and what follows it unless close is 0; *more as scan_next says. */
+static int
+element(struct scan *s, scan_elem *elem, void *arg, char close, int *more)
+{
+	size_t at;
+
+	if (s->end - s->p < 4096)
+		scan_more(s);
+	at = (size_t)(s->p - s->buf);
+	while (elem(s, arg) || (close && (*more = scan_next(s, close)) < 0)) {
+		s->p = s->buf + at;
+		if (s->fatal || !scan_again(s))
+			return -1;
+		at = 0;
+	}
+	return 0;
+}
+
 int
-scan_array(struct scan *s, int (*elem)(struct scan *, void *), void *arg)
+scan_array(struct scan *s, scan_elem *elem, void *arg)
 {
 	int more = 1;
 
@@ -379,31 +419,36 @@ scan_array(struct scan *s, int (*elem)(struct scan *, void *), void *arg)
 		;
 	if (scan_want(s, '['))
 		return -1;
-	for (int first = 1; more; first = 0) {
-		size_t at;
-
-		if (s->end - s->p < 4096)
-			scan_more(s);
-		if (first && scan_peek(s) == ']') {
-			s->p++;
-			return 0;
-		}
-		at = (size_t)(s->p - s->buf);
-		while (elem(s, arg) || (more = scan_next(s, ']')) < 0) {
-			s->p = s->buf + at;
-			if (s->fatal || !scan_again(s))
-				return -1;
-			at = 0;
-		}
+	if (s->end - s->p < 4096)
+		scan_more(s);
+	if (scan_peek(s) == ']') {
+		s->p++;
+		return 0;
 	}
+	while (more)
+		if (element(s, elem, arg, ']', &more))
+			return -1;
 	return 0;
 }
 
-/* Call field for each "key": value of an object, with s->p at the value. */
 int
-scan_object(struct scan *s, int (*field)(struct scan *, void *, const char *, size_t), void *arg)
+scan_values(struct scan *s, scan_elem *elem, void *arg)
 {
-	char key[64];
+	while (scan_peek(s) || (scan_more(s) && scan_peek(s)))
+		if (element(s, elem, arg, 0, NULL))
+			return -1;
+	return 0;
+}
+
+static int
+key_of(struct scan *s, const char **k, size_t *n)
+{
+	return scan_string(s, k, n) || scan_want(s, ':') ? -1 : 0;
+}
+
+int
+scan_object(struct scan *s, scan_field *field, void *arg)
+{
 	const char *k;
 	size_t n;
 	int more = 1;
@@ -415,11 +460,36 @@ scan_object(struct scan *s, int (*field)(struct scan *, void *, const char *, si
 		return 0;
 	}
 	while (more) {
-		if (scan_string(s, &k, &n) || scan_want(s, ':'))
+		if (key_of(s, &k, &n))
 			return -1;
-		if (k == s->text || n >= sizeof key)	/* may be overwritten: no key of ours */
+		if (k == s->text || n >= 64)	/* may be overwritten: no key of ours */
 			k = "", n = 0;
 		if (field(s, arg, k, n) || (more = scan_next(s, '}')) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+scan_members(struct scan *s, scan_field *field, void *arg)
+{
+	const char *k;
+	size_t n, at;
+	int more = 1, r;
+
+	if (scan_want(s, '{'))
+		return -1;
+	while (more) {
+		scan_more(s);
+		at = (size_t)(s->p - s->buf);
+		if (key_of(s, &k, &n))
+			return -1;
+		for (r = field(s, arg, k, n); r > 0 && scan_skip(s); at = 0) {
+			s->p = s->buf + at;
+			if (!scan_again(s) || key_of(s, &k, &n))
+				return -1;
+		}
+		if (r < 0 || (more = scan_next(s, '}')) < 0)
 			return -1;
 	}
 	return 0;

@@ -97,31 +97,9 @@ void eval_run_close(struct eval_run *);		/* also after an error, or before eval_
 
 /* ---- faults.c, versus.c: where a detector fails, and comparison ---------------------------- */
 
-enum eval_kind { EVAL_TP, EVAL_LOC, EVAL_CLS, EVAL_DUPE, EVAL_BKG, EVAL_BOTH, EVAL_IGNORED };
-struct eval_fault {			/* a detection */
-	double score, iou;		/* iou: with the truth it found */
-	double x, y, w, h;
-	int pic, cls, fix;	/* fix: class of the truth that mending it would find, or -1 */
-	enum eval_kind kind;
-};
-struct eval_found {			/* a truth that counts */
-	double score, area;		/* score of its detection, -HUGE_VAL: none */
-	int pic, cls, box;		/* box: index in its picture */
-	int missed;			/* nothing to mend would find it either */
-};
-struct eval_errors {
-	struct eval_opts opt;
-	struct eval_fault *f;
-	struct eval_found *t;
-	uint64_t *pair;	/* confusion: truth << 32 | detection, nclass = background */
-	struct near *near;		/* scratch */
-	size_t n, cap, nt, tcap, npair, paircap, nearcap;
-	int nclass;
-};
+struct eval_errors;
 struct eval_errors *eval_errors_open(const struct eval_opts *, int nclass);
 void eval_errors_close(struct eval_errors *);	/* NULL is fine */
-void eval_errors_reset(struct eval_errors *);
-void eval_errors_add(void *errors, int pic, const struct eval_image *);	/* eval_set.each */
 /* TIDE: AP50, then the gain in it from mending each kind.  LRP: of each class; -1 without truth. */
 enum { EVAL_TIDE = 9 };
 struct eval_lrp { double all, loc, fp, fn, thr; };
@@ -131,16 +109,7 @@ void eval_analysis_free(struct eval_analysis *);
 /* Rows of rule tide and lrp. */
 void eval_analysis_print(FILE *, const struct eval_analysis *, const struct eval_truth *,
     int per_class);
-double eval_operating(struct eval *);	/* the score that makes F1 best, or 0.25 */
 const char *eval_class_name(const struct eval_truth *, int c, char id[32]); /* or its id, in id */
-/* Lists, at most 200 of each, the caller's to free; pointers are into eval_errors. */
-struct eval_tally { long tp, fp, fn; int pic; };
-struct eval_tally *eval_worst(const struct eval_errors *, int npic, double thr, int *n);
-extern const char *const eval_fault_name[];		/* by enum eval_kind */
-const struct eval_fault **eval_sure_faults(const struct eval_errors *, double thr, int *n);
-const struct eval_found **eval_large_missed(const struct eval_errors *, int *n);
-struct eval_cell { int truth, detected; size_t n; };	/* nclass: background */
-struct eval_cell *eval_confusion(struct eval_errors *, size_t *n);	/* cells that are not 0 */
 void eval_write_worst(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
 void eval_write_suspects(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
 void eval_write_confusion(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);

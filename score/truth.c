@@ -11,9 +11,6 @@
 #include "score/int.h"
 #include "shard/shard.h"
 
-static int
-eval_truth_other(struct eval_truth *t, const char *path, const char *names, struct err *e);
-
 struct category { int64_t id; char *name; };
 struct annotation { struct box b; int64_t image, category; };
 struct coco {
@@ -27,7 +24,7 @@ struct coco {
 	struct eval_pic p;
 	struct category c;
 	struct annotation a;
-	int has;
+	int has, met;
 };
 enum { HAS_ID = 1, HAS_IMAGE = 2, HAS_CATEGORY = 4, HAS_BOX = 8, HAS_AREA = 16 };
 
@@ -47,42 +44,18 @@ id_value(struct scan *s, struct coco *c, int64_t *id)
 	return 0;
 }
 
-static int
-is(const char *k, size_t n, const char *word)
-{
-	return strlen(word) == n && !memcmp(k, word, n);
-}
-
-static int
-copy_string(struct scan *s, char **out)
-{
-	const char *str;
-	size_t n;
-
-	if (scan_string(s, &str, &n))
-		return -1;
-	free(*out);
-	*out = (char *)memcpy(xcalloc(n + 1, 1), str, n);
-	return 0;
-}
-
 /* A picture's id in quotes: a number, or a word, which detections may name it by. */
 static int
 word_id(struct scan *s, struct coco *c)
 {
-	const char *at = s->p, *str;
-	size_t n;
+	char *at = s->p;
 
 	if (id_value(s, c, &c->p.id))
 		return -1;
 	if (c->p.id >= EVAL_NOID + 1 + (int64_t)c->word.n)
 		return 0;
-	s->p = (char *)at;
-	if (scan_string(s, &str, &n))
-		return -1;
-	free(c->p.word);
-	c->p.word = (char *)memcpy(xcalloc(n + 1, 1), str, n);
-	return 0;
+	s->p = at;
+	return scan_copy(s, &c->p.word);
 }
 
 static int
@@ -103,15 +76,15 @@ image_field(struct scan *s, void *arg, const char *k, size_t n)
 {
 	struct coco *c = (struct coco *)arg;
 
-	if (is(k, n, "id")) {
+	if (scan_is(k, n, "id")) {
 		c->has |= HAS_ID;
 		return scan_peek(s) == '"' ? word_id(s, c) : id_value(s, c, &c->p.id);
 	}
-	if (is(k, n, "file_name") && scan_peek(s) == '"')
-		return copy_string(s, &c->p.name);
-	if (is(k, n, "width") && scan_peek(s) != 'n')
+	if (scan_is(k, n, "file_name") && scan_peek(s) == '"')
+		return scan_copy(s, &c->p.name);
+	if (scan_is(k, n, "width") && scan_peek(s) != 'n')
 		return side(s, &c->p.w);
-	if (is(k, n, "height") && scan_peek(s) != 'n')
+	if (scan_is(k, n, "height") && scan_peek(s) != 'n')
 		return side(s, &c->p.h);
 	return scan_skip(s);
 }
@@ -140,12 +113,12 @@ category_field(struct scan *s, void *arg, const char *k, size_t n)
 {
 	struct coco *c = (struct coco *)arg;
 
-	if (is(k, n, "id")) {
+	if (scan_is(k, n, "id")) {
 		c->has |= HAS_ID;
 		return id_value(s, c, &c->c.id);
 	}
-	if (is(k, n, "name") && scan_peek(s) == '"')
-		return copy_string(s, &c->c.name);
+	if (scan_is(k, n, "name") && scan_peek(s) == '"')
+		return scan_copy(s, &c->c.name);
 	return scan_skip(s);
 }
 
@@ -188,30 +161,24 @@ annotation_field(struct scan *s, void *arg, const char *k, size_t n)
 {
 	struct coco *c = (struct coco *)arg;
 	struct box *b = &c->a.b;
-	double *v[4] = { &b->x, &b->y, &b->w, &b->h };
 
-	if (is(k, n, "id")) {
+	if (scan_is(k, n, "id")) {
 		c->has |= HAS_ID;
 		return id_value(s, c, &b->id);
 	}
-	if (is(k, n, "image_id")) {
+	if (scan_is(k, n, "image_id")) {
 		c->has |= HAS_IMAGE;
 		return id_value(s, c, &c->a.image);
 	}
-	if (is(k, n, "category_id")) {
+	if (scan_is(k, n, "category_id")) {
 		c->has |= HAS_CATEGORY;
 		return id_value(s, c, &c->a.category);
 	}
-	if (is(k, n, "bbox")) {
+	if (scan_is(k, n, "bbox")) {
 		c->has |= HAS_BOX;
-		if (scan_want(s, '['))
-			return -1;
-		for (int i = 0; i < 4; i++)
-			if (scan_number(s, v[i]) || scan_want(s, i < 3 ? ',' : ']'))
-				return -1;
-		return 0;
+		return scan_box(s, &b->x);
 	}
-	if (is(k, n, "area") && scan_peek(s) != 'n') {
+	if (scan_is(k, n, "area") && scan_peek(s) != 'n') {
 		c->has |= HAS_AREA;
 		return scan_number(s, &b->area);
 	}
@@ -244,43 +211,32 @@ annotation_elem(struct scan *s, void *arg)
 	return 0;
 }
 
+static const struct { const char *name; scan_elem *elem; } parts[] = { { "images", image_elem },
+	{ "categories", category_elem }, { "annotations", annotation_elem } };
+enum { PARTS = sizeof parts / sizeof *parts };
+
 static int
-top(struct scan *s, struct coco *c)
+part(struct scan *s, void *arg, const char *k, size_t n)
 {
-	int met = 0, more = 1;
+	struct coco *c = (struct coco *)arg;
 
-	if (scan_want(s, '{'))
+	for (int i = 0; i < PARTS; i++)
+		if (scan_is(k, n, parts[i].name)) {
+			c->met |= 1 << i;
+			return scan_array(s, parts[i].elem, c);
+		}
+	return 1;
+}
+
+static int
+whole(struct scan *s, struct coco *c)
+{
+	if (scan_members(s, part, c))
 		return -1;
-	while (more) {
-		int r;
-		const char *k;
-		size_t n, at;
-
-		scan_more(s);
-		at = (size_t)(s->p - s->buf);
-		if (scan_string(s, &k, &n) || scan_want(s, ':'))
-			return -1;
-		if (is(k, n, "images"))
-			met |= 1, r = scan_array(s, image_elem, c);
-		else if (is(k, n, "categories"))
-			met |= 2, r = scan_array(s, category_elem, c);
-		else if (is(k, n, "annotations"))
-			met |= 4, r = scan_array(s, annotation_elem, c);
-		else
-			while ((r = scan_skip(s))) {
-				s->p = s->buf + at;
-				if (!scan_again(s))
-					break;
-				at = 0;
-				if (scan_string(s, &k, &n) || scan_want(s, ':'))
-					return -1;
-			}
-		if (r || (more = scan_next(s, '}')) < 0)
-			return -1;
-	}
-	if (met != 7)
-		return scan_fail(s, s->p - 1, "no \"%s\": want images, categories and annotations",
-		    !(met & 1) ? "images" : !(met & 2) ? "categories" : "annotations");
+	for (int i = 0; i < PARTS; i++)
+		if (!(c->met >> i & 1))
+			return scan_fail(s, s->p - 1,
+			    "no \"%s\": want images, categories and annotations", parts[i].name);
 	return 0;
 }
 
@@ -398,7 +354,7 @@ eval_truth_coco(struct eval_truth *t, struct scan *s, struct err *e)
 	int r;
 
 	memset(&c, 0, sizeof c);
-	r = top(s, &c);
+	r = whole(s, &c);
 	if (r || s->error)
 		r = scan_error(s, e);
 	sort_tables(&c, t);
@@ -412,69 +368,6 @@ eval_truth_coco(struct eval_truth *t, struct scan *s, struct err *e)
 	free(c.c.name);
 	keys_free(&c.word);
 	return r;
-}
-
-/* Detections where the truth should be: the arguments were swapped, or one is missing. */
-static int
-is_dets(struct scan *s)
-{
-	const char *p = s->p + 1;
-
-	if (*s->p == '[')
-		p += strspn(p, " \t\r\n");
-	return (*s->p == '[' && (*p == '{' || *p == ']')) || !strncmp(s->p, "#image\t", 7) ?
-	    scan_fail(s, s->p, "detections, where -t wants the truth: a COCO json, a shard, a VOC "
-	    "folder, a list or folder of labelled pictures") : 0;
-}
-
-int
-eval_truth_read(struct eval_truth *t, const char *path, const char *names, struct err *e)
-{
-	struct scan s;
-	int r;
-
-	memset(t, 0, sizeof *t);
-	if (!path_isdir(path)) {
-		if (scan_open(&s, path, e))
-			return -1;
-		if (scan_peek(&s) == '{') {
-			r = eval_truth_coco(t, &s, e);
-			scan_close(&s);
-			if (!r && t->nclass > 65535)
-				r = err_set(e, "%s: %d categories: at most 65535", path, t->nclass);
-			if (r)
-				eval_truth_close(t);
-			return r;
-		}
-		r = scan_no_text(&s, 0) || is_dets(&s) ? scan_error(&s, e) : strcmp(path, "-") ?
-		    0 : err_set(e, "truth on standard input: want a COCO json, {\"images\": ...}");
-		scan_close(&s);
-		if (r)
-			return -1;
-	}
-	if (eval_truth_other(t, path, names, e)) {
-		eval_truth_close(t);
-		return -1;
-	}
-	t->names = eval_names_open(t->pic, t->n);
-	return 0;
-}
-
-void
-eval_truth_close(struct eval_truth *t)
-{
-	eval_names_close(t->names);
-	for (int i = 0; i < t->n; i++) {
-		free(t->pic[i].name);
-		free(t->pic[i].word);
-	}
-	for (int i = 0; i < t->nclass; i++)
-		free(t->class_name[i]);
-	free(t->pic);
-	free(t->box);
-	free(t->class_name);
-	free(t->class_id);
-	memset(t, 0, sizeof *t);
 }
 
 /* Truth from shards, from label files, from folders of txt files.
@@ -641,21 +534,21 @@ struct txt {
 };
 
 static int
-txt_line(struct scan *s, struct txt *x, const char *p, const char *end)
+txt_line(struct scan *s, void *arg, const char *p, const char *end)
 {
-	const char *w[5], *q;
+	struct txt *x = (struct txt *)arg;
+	const char *w[5];
 	size_t len[5];
-	double v[4], c;
+	double v[4];
+	int64_t cls;
 	struct box b;
 	int n = eval_words(p, end, w, len, 5), fraction = 1;
 
 	if (n != 5)
 		return scan_fail(s, p, "%d words: want class x y w h", n);
 	for (int i = 0; i < 4; i++) {
-		q = w[i + 1];
-		if (scan_decimal(&q, v + i) || q != w[i + 1] + len[i + 1] || !isfinite(v[i]))
-			return scan_fail(s, w[i + 1], "'%.*s' is not a finite number",
-			    (int)(len[i + 1] < 40 ? len[i + 1] : 40), w[i + 1]);
+		if (eval_number(s, w[i + 1], len[i + 1], "", v + i))
+			return -1;
 		fraction &= v[i] >= 0 && v[i] <= 1;
 	}
 	if (fraction)
@@ -669,9 +562,8 @@ txt_line(struct scan *s, struct txt *x, const char *p, const char *end)
 	b.h = v[3];
 	b.area = b.w * b.h;
 	b.id = -1;
-	q = w[0];
-	if (!scan_decimal(&q, &c) && q == w[0] + len[0] && c >= 0 && c == floor(c) && c < 65535) {
-		b.cls = (int)c;
+	if (eval_class_number(w[0], len[0], 65535, &cls)) {
+		b.cls = (int)cls;
 		x->most = b.cls > x->most ? b.cls : x->most;
 	} else
 		b.cls = keys_add(&x->name, w[0], len[0]);
@@ -686,21 +578,12 @@ txt_line(struct scan *s, struct txt *x, const char *p, const char *end)
 static int
 txt_file(struct txt *x, const char *path, struct err *e)
 {
-	const char *base = path_base(path), *from, *to;
+	const char *base = path_base(path);
 	char *stem = xasprintf("%.*s", (int)strlen(base) - 4, base);
-	struct scan s;
-	int r = scan_open(&s, path, e);
 
-	if (!r) {
-		new_pic(x->t, &x->cap, stem, EVAL_NOID, 0, 0);
-		while (!r && eval_line(&s, &from, &to))
-			r = txt_line(&s, x, from, to);
-		if (r || s.error)
-			r = scan_error(&s, e);
-		scan_close(&s);
-	}
+	new_pic(x->t, &x->cap, stem, EVAL_NOID, 0, 0);
 	free(stem);
-	return r;
+	return eval_lines(path, txt_line, x, e);
 }
 
 static int
@@ -776,9 +659,7 @@ only_txt(const char *path, char ***file, struct err *e)
 		return n;
 	memset(&d, 0, sizeof d);
 	if (!labels_read(&d, path, NULL, NULL, NULL, &ignore) && (d.n || d.bad)) {
-		for (int i = 0; i < n; i++)
-			free((*file)[i]);
-		free(*file);
+		eval_folder_free(*file, n);
 		n = 0;
 	}
 	labels_close(&d);
@@ -795,13 +676,74 @@ eval_truth_other(struct eval_truth *t, const char *path, const char *names, stru
 		return -1;
 	r = n > 0 ? from_txt(t, path, names, file, n, e) : shard_is(path) ?
 	    from_shard(t, path, e) : from_labels(t, path, names, e);
-	for (int i = 0; i < n; i++)
-		free(file[i]);
 	if (n > 0)
-		free(file);
+		eval_folder_free(file, n);
 	if (!r && t->nclass > 65535)
 		r = err_set(e, "%s: %d classes: at most 65535", path, t->nclass);
 	if (!r)
 		order_pics(t);
 	return r;
+}
+
+/* Detections where the truth should be: the arguments were swapped, or one is missing. */
+static int
+is_dets(struct scan *s)
+{
+	const char *p = s->p + 1;
+
+	if (*s->p == '[')
+		p += strspn(p, " \t\r\n");
+	return (*s->p == '[' && (*p == '{' || *p == ']')) || !strncmp(s->p, "#image\t", 7) ?
+	    scan_fail(s, s->p, "detections, where -t wants the truth: a COCO json, a shard, a VOC "
+	    "folder, a list or folder of labelled pictures") : 0;
+}
+
+int
+eval_truth_read(struct eval_truth *t, const char *path, const char *names, struct err *e)
+{
+	struct scan s;
+	int r;
+
+	memset(t, 0, sizeof *t);
+	if (!path_isdir(path)) {
+		if (scan_open(&s, path, e))
+			return -1;
+		if (scan_peek(&s) == '{') {
+			r = eval_truth_coco(t, &s, e);
+			scan_close(&s);
+			if (!r && t->nclass > 65535)
+				r = err_set(e, "%s: %d categories: at most 65535", path, t->nclass);
+			if (r)
+				eval_truth_close(t);
+			return r;
+		}
+		r = scan_no_text(&s, 0) || is_dets(&s) ? scan_error(&s, e) : strcmp(path, "-") ?
+		    0 : err_set(e, "truth on standard input: want a COCO json, {\"images\": ...}");
+		scan_close(&s);
+		if (r)
+			return -1;
+	}
+	if (eval_truth_other(t, path, names, e)) {
+		eval_truth_close(t);
+		return -1;
+	}
+	t->names = eval_names_open(t->pic, t->n);
+	return 0;
+}
+
+void
+eval_truth_close(struct eval_truth *t)
+{
+	eval_names_close(t->names);
+	for (int i = 0; i < t->n; i++) {
+		free(t->pic[i].name);
+		free(t->pic[i].word);
+	}
+	for (int i = 0; i < t->nclass; i++)
+		free(t->class_name[i]);
+	free(t->pic);
+	free(t->box);
+	free(t->class_name);
+	free(t->class_id);
+	memset(t, 0, sizeof *t);
 }
