@@ -5,6 +5,7 @@
  * exit status, not the others. */
 #include <errno.h>
 #include <getopt.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,14 +72,25 @@ struct job {
 };
 
 static volatile sig_atomic_t asked;
-static struct inputs *volatile running;
+static struct inputs *running;
+static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void
 on_signal(int sig)
 {
 	asked = sig;
+	pthread_mutex_lock(&running_lock);
 	if (running)
 		inputs_stop(running);
+	pthread_mutex_unlock(&running_lock);
+}
+
+static void
+set_running(struct inputs *in)
+{
+	pthread_mutex_lock(&running_lock);
+	running = in;
+	pthread_mutex_unlock(&running_lock);
 }
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -426,13 +438,13 @@ detect(struct job *j, const struct cmd *c, struct err *e)
 
 	o.keep = c->arg['x'] != NULL;
 	j->began = now();
-	running = in = inputs_open(c->in, c->nin, &o);
-	catch_end(on_signal);
+	in = inputs_open(c->in, c->nin, &o);
+	set_running(in);
 	while (!r && !asked && (p = inputs_next(in))) {
 		r = batch(j, p, found, e);
 		inputs_free(in, p);
 	}
-	running = NULL;
+	set_running(NULL);
 	inputs_close(in);
 	free(found);
 	progress_end();
@@ -455,6 +467,7 @@ main(int argc, char **argv)
 	parse(&c, argc, argv);
 	check(&c);
 	check_files(&c);
+	catch_end(on_signal, .5);
 	r = open_job(&j, &c, &e) || detect(&j, &c, &e);
 	if (detwrite_close(j.out, !r && !asked, &why) && !r) {
 		e = why;

@@ -1,6 +1,5 @@
 /* yolo-prep.c -- labelled pictures into a shard, and what can be done with one. */
 #include <getopt.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -195,8 +194,7 @@ pack(struct cmd *c)
 	c->pack.arg = &rep;
 	c->pack.stop = &stop;
 	c->pack.salvage = (int)settings_int(&c->set, "salvage");
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	catch_end(on_signal, .5);
 	r = pack_run(&c->pack, &res, &e);
 	if (rep.tsv && out_commit(&rep.out, &e2) && !r) {
 		warn("%s", e2.msg);
@@ -278,8 +276,7 @@ unpack(const struct cmd *c, char *const *in, int n)
 	struct err e;
 	long pictures = 0;
 
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	catch_end(on_signal, .5);
 	if (unpack_run(c->dir, c->format ? c->format : "yolo", in, n, &pictures, &stop, &e)) {
 		warn("%s", e.msg);
 		return stopped_by ? 128 + stopped_by : 1;

@@ -61,7 +61,7 @@ fetch(const struct where *w, struct picture *p, unsigned char **buf, size_t *cap
 	if (!w->shard) {
 		free(*buf);
 		*cap = 0;
-		*buf = (unsigned char *)file_read(w->path, FILE_LIMIT, n, e);
+		*buf = (unsigned char *)plain_read(w->path, FILE_LIMIT, n, e);
 		return *buf;
 	}
 	p->nclass = shard_classes(w->shard, &p->class_name, &p->class_id);

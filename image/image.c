@@ -74,7 +74,7 @@ image_load(const char *path, struct image *im, struct err *e)
 {
 	struct err why;
 	size_t n;
-	char *bytes = file_read(path, MAX_FILE, &n, e);
+	char *bytes = plain_read(path, MAX_FILE, &n, e);
 	int r;
 
 	im->px = NULL;
@@ -95,14 +95,12 @@ image_file_size(const char *path, int *w, int *h, int *orientation, struct err *
 	enum { HEAD = 1 << 16 };
 	unsigned char *head;
 	struct err why;
-	FILE *f = fopen(path, "rb");
+	FILE *f = plain_open(path, e);
 	size_t n;
 	int r;
 
-	if (!f) {
-		file_read(path, 0, &n, e);	/* for its message */
+	if (!f)
 		return -1;
-	}
 	head = (unsigned char *)xmalloc(HEAD);
 	n = fread(head, 1, HEAD, f);
 	r = ferror(f) ? errno : 0;	/* a disk's fault is not the picture's */
@@ -117,7 +115,7 @@ image_file_size(const char *path, int *w, int *h, int *orientation, struct err *
 		return 0;
 	if (n < HEAD)
 		return err_set(e, "%s: %s", path, why.msg);
-	if (!(head = (unsigned char *)file_read(path, MAX_FILE, &n, e)))
+	if (!(head = (unsigned char *)plain_read(path, MAX_FILE, &n, e)))
 		return -1;
 	if ((r = image_size(head, n, w, h, orientation, &why)))
 		err_set(e, "%s: %s", path, why.msg);

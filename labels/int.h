@@ -12,6 +12,7 @@ extern "C" {
 
 struct text { char *buf, *p, *end; int line, nul; };	/* nul: lines end in NUL, not newline */
 int text_open(struct text *, const char *path, struct err *);	/* -1 also for UTF-16 and binary */
+int text_plain(struct text *, const char *path, struct err *);	/* the same of a plain file */
 char *text_line(struct text *);		/* NULL at the end; ends of line \n, \r\n, \r */
 void label_map(struct labels *, const char *from, char *const *name, int n); /* its own names */
 int64_t label_free_id(const struct dataset *);

@@ -19,13 +19,11 @@
 
 #define MAX_TEXT ((size_t)1 << 30)
 
-int
-text_open(struct text *t, const char *path, struct err *e)
+static int
+text_take(struct text *t, char *buf, size_t n, const char *path, struct err *e)
 {
-	size_t n;
-
 	memset(t, 0, sizeof *t);
-	if (!(t->buf = file_read(path, MAX_TEXT, &n, e)))
+	if (!(t->buf = buf))
 		return -1;
 	t->p = t->buf;
 	t->end = t->buf + n;
@@ -40,6 +38,24 @@ text_open(struct text *t, const char *path, struct err *e)
 	free(t->buf);
 	t->buf = NULL;
 	return -1;
+}
+
+int
+text_open(struct text *t, const char *path, struct err *e)
+{
+	size_t n = 0;
+	char *buf = file_read(path, MAX_TEXT, &n, e);
+
+	return text_take(t, buf, n, path, e);
+}
+
+int
+text_plain(struct text *t, const char *path, struct err *e)
+{
+	size_t n = 0;
+	char *buf = plain_read(path, MAX_TEXT, &n, e);
+
+	return text_take(t, buf, n, path, e);
 }
 
 char *

@@ -250,7 +250,7 @@ one_xml(struct labels *l, const char *path)
 
 	v->l = l;
 	v->path = path;
-	if (!(text = file_read(path, 1 << 28, &n, &v->why)) || parse(v, text, n)) {
+	if (!(text = plain_read(path, 1 << 28, &n, &v->why)) || parse(v, text, n)) {
 		label_say(l, SAY_PICTURE, "%s", v->why.msg);
 	} else {
 		pic = label_voc_picture(path, v->file, stem, &name);

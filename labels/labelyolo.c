@@ -217,7 +217,7 @@ label_yolo(struct labels *l, struct item *it, const char *path, struct err *e)
 	double *v;
 	char **w, *s;
 
-	if (text_open(&t, path, e))
+	if (text_plain(&t, path, e))
 		return -1;
 	w = (char **)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *w);
 	v = (double *)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *v);
@@ -234,7 +234,8 @@ same_text(const char *a, const char *b)
 {
 	size_t n = 0, m = 0;
 	struct err e;
-	char *p = file_read(a, (size_t)1 << 30, &n, &e), *q = file_read(b, (size_t)1 << 30, &m, &e);
+	char *p = plain_read(a, (size_t)1 << 30, &n, &e);
+	char *q = plain_read(b, (size_t)1 << 30, &m, &e);
 	int same = p && q && n == m && !memcmp(p, q, n);
 
 	free(p);

@@ -65,7 +65,7 @@ load(struct pack *p, int i, struct pack_job *j)
 		free(j->bytes);
 		j->cap = 0;
 		j->bytes =
-		    (unsigned char *)file_read(it->path, (size_t)1 << 30, &j->rec.nbytes, &why);
+		    (unsigned char *)plain_read(it->path, (size_t)1 << 30, &j->rec.nbytes, &why);
 		if (!j->bytes) {
 			j->bad = xstrdup(why.msg);
 			return;

@@ -4,7 +4,6 @@
  * the same boxes.  Names from a shard are not trusted: they stay below the folder, and two records
  * that would be one file get different names.  The folder appears when all is written. */
 #include <errno.h>
-#include <ftw.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -492,13 +491,6 @@ whole_shard(struct unpack *u, const char *list)
 	return bad;
 }
 
-static int
-remove_one(const char *path, const struct stat *st, int kind, struct FTW *w)
-{
-	(void)st, (void)kind, (void)w;
-	return remove(path);
-}
-
 int
 unpack_run(const char *dir, const char *format, char *const *shard, int n, long *pictures,
     volatile int *stop, struct err *e)
@@ -520,7 +512,7 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
 		list = u.record == to_voc ? "ImageSets/Main/all.txt" : "instances.json";
 	if (!access(dir, F_OK) && rmdir(dir))
 		bad = err_set(e, "%s: %s; want a new or empty folder", dir, strerror(errno));
-	else if (!(made = !mkdir(tmp, 0777)))
+	else if (tmp_begin(tmp), !(made = !mkdir(tmp, 0777)))
 		bad = err_set(e, "%s: %s", tmp, strerror(errno));
 	for (int i = 0; i < n; i++)
 		sets += !shard_again(shard, i);
@@ -546,7 +538,8 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
 	if (!bad && rename(tmp, dir))
 		bad = err_set(e, "%s: %s", dir, strerror(errno));
 	if (bad && made)
-		nftw(tmp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		path_remove(tmp);
+	tmp_end(tmp);
 	if (!bad && u.lost)
 		warn("%ld crowd boxes left out: %s labels cannot say that a box is a crowd", u.lost,
 		    format);

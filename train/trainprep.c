@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -531,7 +532,7 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
 	char **argv = (char **)xcalloc((size_t)n + 8, sizeof *argv);
 	int k = 0, status;
-	pid_t pid;
+	pid_t pid, parent = getpid();
 
 	if (len < 0)
 		len = 0;
@@ -552,6 +553,10 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 		argv[k++] = in[i];
 	fflush(NULL);
 	if (!(pid = fork())) {
+		/* it shall not outlive this program, whatever ends that */
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (getppid() != parent)
+			_exit(1);
 		execvp(len ? prep : "yolo-prep", argv);
 		warn("%s: %s", prep, strerror(errno));
 		_exit(127);
