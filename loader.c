@@ -392,6 +392,7 @@ loader_open(struct shard *sh, const struct loader_opts *o, long first, long step
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->work, NULL);
 	pthread_cond_init(&l->done, NULL);
+	image_threads(o->threads * o->ranks);
 	l->worker = (struct worker *)xcalloc((size_t)o->threads, sizeof *l->worker);
 	for (; l->nworker < o->threads; l->nworker++) {
 		struct worker *k = &l->worker[l->nworker];

@@ -66,6 +66,7 @@ void tmp_begin(const char *path);	/* a file or folder that is only whole at tmp_
 void tmp_end(const char *path);
 void path_remove(const char *path);	/* with all that is in it */
 
+double memory_bytes(void);	/* that this process may use: machine, cgroup, ulimit -v */
 int cores(void);	/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
 int num_side(const char *s, int *w, int *h);	/* "416" or "608x352" */

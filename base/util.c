@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,6 +49,9 @@ message(const char *fmt, va_list ap)
 	for (char *p = line; *p; p++)	/* names may hold anything: a terminal must not obey it */
 		if ((unsigned char)*p < ' ' || *p == 127)
 			*p = *p == '\n' || *p == '\r' || *p == '\t' ? ' ' : '?';
+		else if ((unsigned char)*p == 0xc2 && (unsigned char)p[1] >= 0x80 &&
+		    (unsigned char)p[1] < 0xa0)
+			p[0] = p[1] = '?';	/* the same, with the eighth bit, in UTF-8 */
 	progress_end();
 	fprintf(stderr, "%s: %s\n", prog, line);	/* one write: lines of ranks do not mix */
 }
@@ -250,6 +254,27 @@ quota(void)
 				fclose(f);
 			}
 	return v[1] > 0 && v[2] > 0 ? (int)((v[1] + v[2] - 1) / v[2]) : 0;
+}
+
+double
+memory_bytes(void)
+{
+	static const char *const file[] = { "/sys/fs/cgroup/memory.max",
+		"/sys/fs/cgroup/memory/memory.limit_in_bytes" };
+	double most = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), v;
+	struct rlimit r;
+
+	for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+		FILE *f = fopen(file[i], "r");
+
+		if (f && fscanf(f, "%lf", &v) == 1 && v > 0 && v < most)
+			most = v;
+		if (f)
+			fclose(f);
+	}
+	if (!getrlimit(RLIMIT_AS, &r) && r.rlim_cur != RLIM_INFINITY && (double)r.rlim_cur < most)
+		most = (double)r.rlim_cur;
+	return most;
 }
 
 /* OpenMP counts the processors: where it has bound this thread to one place it knows the others.
@@ -703,11 +728,15 @@ utf8_is(const char *s)
 	return n > 0;
 }
 
+/* A file gets a name as it is; a terminal must not obey it. */
 void
 tsv_name(FILE *f, const char *s)
 {
 	for (; *s; s++)
-		switch (*s) {
+		if (((unsigned char)*s < ' ' || *s == 127) && !strchr("\t\n", *s) &&
+		    isatty(fileno(f)))
+			putc('?', f);
+		else switch (*s) {
 		case '\t': fputs("\\t", f); break;
 		case '\n': fputs("\\n", f); break;
 		case '\\': fputs("\\\\", f); break;

@@ -222,6 +222,7 @@ open_on(struct source *src, const struct input_opts *o)
 	struct inputs *in = (struct inputs *)xcalloc(1, sizeof *in);
 	int want = o->threads < 1 ? 1 : o->threads;
 
+	image_threads(want);
 	in->opt = *o;
 	in->src = src;
 	pthread_mutex_init(&in->turn, NULL);

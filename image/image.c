@@ -30,6 +30,27 @@ image_free(struct image *im)
 	im->w = im->h = 0;
 }
 
+static int threads = 1;			/* that decode at once */
+
+void
+image_threads(int n)
+{
+	threads = n < 1 ? 1 : n;
+}
+
+/* Pictures as large as no camera's are decoded where there is memory for one in each thread. */
+static int
+fits(int w, int h, double per, struct err *e)
+{
+	enum { USUAL = 1 << 24 };
+	double want = (double)w * h * per * threads, most = memory_bytes() / 2;
+
+	if ((int64_t)w * h <= USUAL || want <= most)
+		return 0;
+	return err_set(e, "its header says %d x %d pixels: %.0f MB for %d thread%s, more than half "
+	    "of the memory", w, h, want / 1e6, threads, threads > 1 ? "s" : "");
+}
+
 static int
 stb_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 {
@@ -37,8 +58,11 @@ stb_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 	unsigned char *px;
 
 	stbi_convert_iphone_png_to_rgb_thread(1);
+	stb_limit(16 * (size_t)im->w * (size_t)im->h + 2 * n + (1 << 16));
 	if (!(px = stbi_load_from_memory(p, (int)n, &w, &h, &comp, 3)))
-		return err_set(e, "cannot decode: %s", stbi_failure_reason());
+		return stb_refused() ? err_set(e, "its data are more than the %d x %d pixels of "
+		    "its header", im->w, im->h) :
+		    err_set(e, "cannot decode: %s", stbi_failure_reason());
 	if (w != im->w || h != im->h) {
 		stbi_image_free(px);
 		return err_set(e, "its header says %dx%d, its data %dx%d", im->w, im->h, w, h);
@@ -55,11 +79,13 @@ int
 image_decode(const void *bytes, size_t n, struct image *im, struct err *e)
 {
 	int orientation;
+	double per;
 
 	im->px = NULL;
 	if (n > MAX_FILE)
 		return err_set(e, "a picture file of more than %zu bytes", MAX_FILE);
-	if (image_size(bytes, n, &im->w, &im->h, &orientation, e) || image_whole(bytes, n, e))
+	if (image_size(bytes, n, &im->w, &im->h, &orientation, e) || image_whole(bytes, n, e) ||
+	    image_plausible(bytes, n, im->w, im->h, &per, e) || fits(im->w, im->h, per, e))
 		return -1;
 	e->msg[0] = 0;
 	if (image_format(bytes, n) == IMG_JPEG)

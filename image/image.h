@@ -31,12 +31,20 @@ enum image_format image_format(const void *bytes, size_t n);
 int image_named(const char *name);	/* like a picture, also of a kind that is not read here */
 int image_limit(int64_t w, int64_t h, struct err *);	/* -1: no size, or a bomb */
 int image_whole(const void *bytes, size_t n, struct err *);	/* PNG, GIF: nothing missing */
+/* -1: so few bytes cannot hold so many pixels.  *per: bytes of memory that a pixel takes. */
+int image_plausible(const void *bytes, size_t n, int w, int h, double *per, struct err *);
 struct jpeg_walk {		/* a JPEG's segments; jpeg.c */
 	int w, h, bits, comps, progressive, arithmetic, orientation, scans, eoi, cut;
 	size_t junk, len;
 };
 void jpeg_walk(const unsigned char *, size_t n, unsigned char *copy, struct jpeg_walk *);
 int jpeg_decode(const unsigned char *, size_t n, struct image *, struct err *);
+/* stb.c: no piece of memory above most bytes for this thread's decoding; was one refused? */
+void stb_limit(size_t most);
+int stb_refused(void);
+/* In how many threads pictures are decoded at once: together they take half of the memory at most,
+ * or the picture is an error. */
+void image_threads(int n);
 int pnm_decode(const unsigned char *, size_t n, struct image *, struct err *);
 int image_jpeg(const struct image *, int quality, unsigned char **out, size_t *n, struct err *);
 int image_load(const char *path, struct image *, struct err *);

@@ -14,6 +14,10 @@
 
 #include "image/image.h"
 
+/* Each scan of a progressive file goes over the whole picture, and may be empty.  The library's own
+ * tools write 10 of them, the finest script that makes sense some 40. */
+enum { FEW_SCANS = 16, MOST_SCANS = 100 };
+
 static unsigned
 be16(const unsigned char *p)
 {
@@ -258,6 +262,10 @@ jpeg_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 		    "(jpegtran -optimize makes it)");
 	if (image_limit(j.w, j.h, e))
 		return -1;
+	if (j.scans > FEW_SCANS && (j.scans > MOST_SCANS ||
+	    (int64_t)j.w * j.h * j.scans > (int64_t)1 << 31))
+		return err_set(e, "JPEG: %d scans of %d x %d pixels, more than anybody needs",
+		    j.scans, j.w, j.h);
 	if (j.junk || !j.eoi) {
 		copy = (unsigned char *)xmalloc(n + 2);
 		jpeg_walk(p, n, copy, &j);

@@ -160,6 +160,8 @@ string(void *arg, const unsigned char *s, size_t n)
 		return 1;
 	if ((c->field == F_FILE || c->field == F_NAME) && n > MAX_NAME)
 		return fail(c, "a name of more than 4096 bytes");
+	if ((c->field == F_FILE || c->field == F_NAME) && memchr(s, 0, n))
+		return fail(c, "a name with a zero byte (\\u0000)");
 	switch (c->field) {
 	case F_ID: take_id(c, s, n); break;
 	case F_IMAGE: set_id(&c->ann.image, s, n); break;

@@ -15,7 +15,6 @@ int text_open(struct text *, const char *path, struct err *);	/* -1 also for UTF
 int text_plain(struct text *, const char *path, struct err *);	/* the same of a plain file */
 char *text_line(struct text *);		/* NULL at the end; ends of line \n, \r\n, \r */
 void label_map(struct labels *, const char *from, char *const *name, int n); /* its own names */
-int64_t label_free_id(const struct dataset *);
 /* -1: refused, 0 fine, 1 clipped to w x h (0: size unknown, no clipping); why: what to report */
 int label_check_box(struct box *, int w, int h, const char **why);
 int label_yolo(struct labels *, struct item *, const char *path, struct err *);	/* one file */

@@ -125,33 +125,93 @@ label_box(struct item *it, const struct box *b)
 }
 
 static int
-id_used(const struct dataset *d, int64_t id)
+id_key(char key[24], int64_t id)
 {
-	int i = 0;
-
-	while (i < d->nclass && d->class_id[i] != id)
-		i++;
-	return i < d->nclass;
+	return snprintf(key, 24, "%lld", (long long)id);
 }
 
-int64_t
-label_free_id(const struct dataset *d)
+/* Names and ids of classes that came since. */
+static void
+index_classes(struct dataset *d)
+{
+	char key[24];
+
+	for (; d->indexed < d->nclass; d->indexed++) {
+		const char *name = d->class_name[d->indexed];
+
+		if (name && eval_hash_get(&d->of_name, name, strlen(name)) < 0)
+			eval_hash_put(&d->of_name, name, strlen(name), d->indexed);
+		eval_hash_put(&d->of_id, key, (size_t)id_key(key, d->class_id[d->indexed]),
+		    d->indexed);
+		if (d->class_id[d->indexed] > d->top_id || !d->indexed)
+			d->top_id = d->class_id[d->indexed];
+	}
+}
+
+/* The class with this id, -1: none. */
+static int
+id_used(struct dataset *d, int64_t id)
+{
+	char key[24];
+	size_t n = (size_t)id_key(key, id);
+
+	index_classes(d);
+	return eval_hash_get(&d->of_id, key, n);
+}
+
+/* One more than the largest.  What was the largest once may be another's now: close below it is the
+ * largest of today, or all are looked at. */
+static int64_t
+free_id(struct dataset *d)
 {
 	int64_t most = -1;
 
-	for (int i = 0; i < d->nclass; i++)
-		most = d->class_id[i] > most ? d->class_id[i] : most;
-	if (most < INT64_MAX)
-		return most + 1;
-	for (most = 0; id_used(d, most);)
+	for (int i = 0; i <= d->nclass && d->top_id >= 0 && id_used(d, d->top_id) < 0; i++)
+		d->top_id--;
+	if (id_used(d, d->top_id) < 0) {
+		for (int i = 0; i < d->nclass; i++)
+			most = d->class_id[i] > most ? d->class_id[i] : most;
+		d->top_id = most;
+	}
+	if (d->top_id < INT64_MAX)
+		return d->top_id < 0 ? 0 : d->top_id + 1;
+	for (most = 0; id_used(d, most) >= 0;)
 		most++;
 	return most;
 }
 
 void
+label_set_id(struct dataset *d, int cls, int64_t id)
+{
+	int had = id_used(d, id);
+	char key[24];
+
+	eval_hash_put(&d->of_id, key, (size_t)id_key(key, d->class_id[cls]), -1);
+	eval_hash_put(&d->of_id, key, (size_t)id_key(key, id), cls);
+	d->class_id[cls] = id;
+	d->top_id = id > d->top_id ? id : d->top_id;
+	if (had >= 0 && had != cls) {
+		d->class_id[had] = free_id(d);
+		d->top_id = d->class_id[had] > d->top_id ? d->class_id[had] : d->top_id;
+		eval_hash_put(&d->of_id, key, (size_t)id_key(key, d->class_id[had]), had);
+	}
+}
+
+const char *
+label_bad_name(const char *s)
+{
+	if (!*s)
+		return "empty";
+	for (; *s; s++)
+		if ((unsigned char)*s < ' ' || *s == 127)
+			return "of more than one line, or with control characters";
+	return NULL;
+}
+
+void
 label_new_class(struct dataset *d, const char *name, int64_t id)
 {
-	id = id_used(d, id) ? label_free_id(d) : id;
+	id = id_used(d, id) >= 0 ? free_id(d) : id;
 	d->class_name = (char **)grown(d->class_name, d->nclass, sizeof *d->class_name);
 	d->class_id = (int64_t *)grown(d->class_id, d->nclass, sizeof *d->class_id);
 	d->class_name[d->nclass] = name ? xstrdup(name) : NULL;
@@ -159,11 +219,19 @@ label_new_class(struct dataset *d, const char *name, int64_t id)
 }
 
 int
+label_find_class(struct dataset *d, const char *name)
+{
+	index_classes(d);
+	return eval_hash_get(&d->of_name, name, strlen(name));
+}
+
+int
 label_class(struct labels *l, const char *name)
 {
-	for (int i = 0; i < l->d->nclass; i++)
-		if (l->d->class_name[i] && !strcmp(l->d->class_name[i], name))
-			return i;
+	int i = label_find_class(l->d, name);
+
+	if (i >= 0)
+		return i;
 	if (l->d->fixed)
 		return -1;
 	label_new_class(l->d, name, l->d->nclass);
@@ -200,7 +268,8 @@ label_check_box(struct box *b, int w, int h, const char **why)
 	double x1 = b->x + b->w, y1 = b->y + b->h, slack = 0.1;	/* rounded decimals, not an error */
 
 	*why = NULL;
-	if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(x1) || !isfinite(y1))
+	if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(x1) || !isfinite(y1) ||
+	    !isfinite(b->w * b->h))
 		*why = "not a finite number";
 	else if (b->w < 0 || b->h < 0)
 		*why = "negative width or height";
@@ -243,6 +312,11 @@ labels_names(struct dataset *d, const char *path, struct err *e)
 		}
 		if (blank)
 			break;
+		if (label_bad_name(s)) {
+			err_set(e, "%s:%d: a class name %s", path, t.line, label_bad_name(s));
+			free(t.buf);
+			return -1;
+		}
 		label_new_class(d, s, d->nclass);
 	}
 	free(t.buf);
@@ -414,5 +488,7 @@ labels_close(struct dataset *d)
 	free(d->item);
 	free(d->class_name);
 	free(d->class_id);
+	eval_hash_free(&d->of_name);
+	eval_hash_free(&d->of_id);
 	memset(d, 0, sizeof *d);
 }

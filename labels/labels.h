@@ -11,6 +11,14 @@
 extern "C" {
 #endif
 
+/* ---- picname.c: a table of strings --------------------------------------------------------- */
+
+struct eval_hash { char **key; int *value; size_t n, cap; };	/* strings to numbers >= 0 */
+int eval_hash_get(const struct eval_hash *, const char *, size_t);	/* -1: absent */
+/* the value that was there, or -1 */
+int eval_hash_put(struct eval_hash *, const char *, size_t, int value);
+void eval_hash_free(struct eval_hash *);
+
 /* ---- labels.c: truth from files ------------------------------------------------------------ */
 
 enum { BOX_CROWD = 1, BOX_DIFFICULT = 2, BOX_TRUNCATED = 4, BOX_OCCLUDED = 8, BOX_CLIPPED = 16 };
@@ -35,6 +43,9 @@ struct dataset {
 	char **class_name;		/* NULL entries where no names are known */
 	int64_t *class_id;		/* original ids (COCO category ids), else 0.. */
 	int nclass, fixed;		/* fixed: from -n's file, nothing is added */
+	struct eval_hash of_name, of_id; /* classes by their names and ids; labels.c */
+	int indexed;			/* classes that are in both */
+	int64_t top_id;			/* no id is larger */
 	long refused, notes, bad; /* labels refused; remarks; pictures left out (lists, folders) */
 };
 /* Called for every remark, refused label and unusable picture: one line "file:line: what". */
@@ -69,6 +80,10 @@ void label_say(struct labels *, int kind, const char *fmt, ...) PRINTF(3, 4);
 struct item *label_item(struct labels *, const char *name, const char *path);
 void label_box(struct item *, const struct box *);
 int label_class(struct labels *, const char *name);	/* found or added; -1 where fixed */
+int label_find_class(struct dataset *, const char *name);	/* the first of that name, -1 */
+void label_set_id(struct dataset *, int cls, int64_t id);	/* who had it gets a free one */
+/* What is wrong with a class's name that a list of names cannot hold, NULL: nothing. */
+const char *label_bad_name(const char *);
 void label_new_class(struct dataset *, const char *name, int64_t id);	/* id: if it is free */
 /* Where the label of a picture may lie: beside it, or in labels/.  free() both; second NULL. */
 void label_paths(const char *picture, char *path[2]);
@@ -97,12 +112,6 @@ void label_files_free(struct label_files *);
 /* ---- picname.c: which picture a name means ------------------------------------------------- */
 
 #define EVAL_NOID INT64_MIN
-
-struct eval_hash { char **key; int *value; size_t n, cap; };	/* strings to numbers >= 0 */
-int eval_hash_get(const struct eval_hash *, const char *, size_t);	/* -1: absent */
-/* the value that was there, or -1 */
-int eval_hash_put(struct eval_hash *, const char *, size_t, int value);
-void eval_hash_free(struct eval_hash *);
 
 struct eval_pic {
 	char *name, *word;		/* as given; an id that is no number, or NULL */

@@ -122,6 +122,19 @@ take_flag(struct voc *v, const char *s, int flag, const char *tag)
 		    (unsigned long)XML_GetCurrentLineNumber(v->xml), tag, s);
 }
 
+/* A name that was wrapped onto the next line is one name: white space is one blank, as in XML's
+ * own tokens. */
+static void
+take_name(char *to, const char *s)
+{
+	for (; *s; s++)
+		if (!strchr(" \t\r\n", *s))
+			*to++ = *s;
+		else if (!strchr(" \t\r\n", s[1]))
+			*to++ = ' ';
+	*to = 0;
+}
+
 /* The text of an element that ends, blanks around it cut. */
 static void
 take_text(struct voc *v, const char *s)
@@ -137,7 +150,7 @@ take_text(struct voc *v, const char *s)
 	else if (at(v, "annotation/size/height"))
 		v->h = num_real(s, 0, 1e9, &d) ? 0 : (int)d;
 	else if (at(v, "annotation/object/name"))
-		memcpy(v->ob.name, s, strlen(s) + 1);
+		take_name(v->ob.name, s);
 	else if (at(v, "annotation/object/difficult"))
 		take_flag(v, s, BOX_DIFFICULT, "difficult");
 	else if (at(v, "annotation/object/truncated"))
@@ -216,6 +229,8 @@ add_objects(struct voc *v, struct item *it)
 		b.area = b.w * b.h;
 		if (!o->name[0])
 			bad = "no <name>";
+		else if (label_bad_name(o->name))
+			bad = "its name holds control characters";
 		else if (!(o->have & 16))
 			bad = "no <bndbox>";
 		else if (o->have != 31)
@@ -373,14 +388,15 @@ sort_classes(struct dataset *d, int from, int item)
 	memcpy(name, d->class_name + from, (size_t)n * sizeof *name);
 	qsort(name, (size_t)n, sizeof *name, by_text);
 	for (int i = 0; i < n; i++)
-		for (int k = 0; k < n; k++)
-			if (name[k] == d->class_name[from + i])
-				to[i] = from + k;
+		to[i] = from + (int)((char **)bsearch(&d->class_name[from + i], name, (size_t)n,
+		    sizeof *name, by_text) - name);
 	for (; item < d->n; item++)
 		for (int i = 0; i < d->item[item].nbox; i++)
 			if (d->item[item].box[i].cls >= from)
 				d->item[item].box[i].cls = to[d->item[item].box[i].cls - from];
 	memcpy(d->class_name + from, name, (size_t)n * sizeof *name);
+	for (int i = 0; i < n; i++)
+		eval_hash_put(&d->of_name, name[i], strlen(name[i]), from + i);
 	free(name);
 	free(to);
 }

@@ -21,6 +21,7 @@ struct yaml {
 	char **name;
 	size_t nname, name_cap;
 	int depth, in_map, line;
+	struct eval_hash seen;		/* the keys so far */
 	long index;			/* names as a map: the number that stands before */
 	const char *want;
 };
@@ -34,6 +35,9 @@ set_name(struct yaml *y, long i, const char *s)
 	y->name = (char **)xgrow(y->name, &y->name_cap, (size_t)i + 1, sizeof *y->name);
 	while (y->nname <= (size_t)i)
 		y->name[y->nname++] = NULL;
+	if (label_bad_name(s))
+		return err_set(y->l->e, "%s:%d: class %ld has a name %s", y->path, y->line, i,
+		    label_bad_name(s));
 	if (y->name[i])
 		return err_set(y->l->e, "%s:%d: class %ld has two names", y->path, y->line, i);
 	y->name[i] = xstrdup(s);
@@ -63,7 +67,8 @@ scalar(struct yaml *y, const char *s)
 {
 	if (y->depth == 1 && !y->key) {
 		y->key = xstrdup(s);
-		return 0;
+		return eval_hash_put(&y->seen, s, strlen(s), 1) < 0 ? 0 :
+		    err_set(y->l->e, "%s:%d: '%s:' a second time", y->path, y->line, s);
 	}
 	if (!y->key || y->depth < 1 || y->depth > 2)
 		return 0;
@@ -208,6 +213,7 @@ label_yaml(struct labels *l, const char *path, const char *split)
 		free(y.split[i]);
 	for (size_t i = 0; i < y.nname; i++)
 		free(y.name[i]);
+	eval_hash_free(&y.seen);
 	free(y.split);
 	free(y.name);
 	free(y.root);

@@ -164,20 +164,62 @@ class_of(struct labels *l, double v, struct err *why)
 	return (int)v;
 }
 
-static int
-twice(const struct item *it, const struct box *b)
+/* A picture's boxes by their values: a power of two of places, each a box's number + 1, 0: free. */
+struct boxes { int *at; size_t cap; };
+
+static size_t
+place_of(const struct boxes *s, const struct item *it, const struct box *b)
 {
-	for (int i = 0; i < it->nbox; i++)
-		if (it->box[i].cls == b->cls && it->box[i].x == b->x && it->box[i].y == b->y &&
-		    it->box[i].w == b->w && it->box[i].h == b->h)
-			return 1;
+	const double v[4] = { b->x + 0.0, b->y + 0.0, b->w, b->h };	/* -0 is 0 */
+	uint64_t h = (uint64_t)b->cls;
+	size_t at;
+
+	for (int k = 0; k < 4; k++) {
+		uint64_t u;
+
+		memcpy(&u, &v[k], sizeof u);
+		h = (h ^ u) * 0x9e3779b97f4a7c15;
+		h ^= h >> 29;
+	}
+	for (at = h & (s->cap - 1); s->at[at]; at = (at + 1) & (s->cap - 1)) {
+		const struct box *o = &it->box[s->at[at] - 1];
+
+		if (o->cls == b->cls && o->x == b->x && o->y == b->y && o->w == b->w &&
+		    o->h == b->h)
+			break;
+	}
+	return at;
+}
+
+/* 1: the box is there already; else it is taken to be the next one. */
+static int
+twice(struct boxes *s, const struct item *it, const struct box *b)
+{
+	size_t at;
+
+	if (2 * (size_t)(it->nbox + 1) > s->cap) {
+		s->cap = 64;
+		while (s->cap < 4 * (size_t)(it->nbox + 1))
+			s->cap *= 2;
+		free(s->at);
+		s->at = (int *)xcalloc(s->cap, sizeof *s->at);
+		for (int i = 0; i < it->nbox; i++)
+			s->at[place_of(s, it, &it->box[i])] = i + 1;
+	}
+	if (s->at[at = place_of(s, it, b)])
+		return 1;
+	s->at[at] = it->nbox + 1;
 	return 0;
 }
 
+/* What a line is read with. */
+struct line_room { char **w; double *v; struct boxes seen; };
+
 static void
-one_line(struct labels *l, struct item *it, const char *path, int line, char *s, char **w,
-    double *v)
+one_line(struct labels *l, struct item *it, const char *path, int line, char *s,
+    struct line_room *room)
 {
+	double *v = room->v;
 	struct box b = { 0, 0, 0, 0, 0, -1, 0, 0 };
 	struct err why;
 	const char *bad;
@@ -191,9 +233,9 @@ one_line(struct labels *l, struct item *it, const char *path, int line, char *s,
 		label_say(l, SAY_REFUSED, "%s:%d: %s", path, line, comma(s));
 		return;
 	}
-	if (!(n = words(s, w)))
+	if (!(n = words(s, room->w)))
 		return;
-	if (!(bad = numbers(w, n, v)) && !(bad = to_box(v, n, it, &b))) {
+	if (!(bad = numbers(room->w, n, v)) && !(bad = to_box(v, n, it, &b))) {
 		if ((b.cls = class_of(l, v[0], &why)) < 0)
 			bad = why.msg;
 		else
@@ -201,7 +243,7 @@ one_line(struct labels *l, struct item *it, const char *path, int line, char *s,
 	}
 	if (bad && clipped != 1)
 		label_say(l, SAY_REFUSED, "%s:%d: %s", path, line, bad);
-	else if (twice(it, &b))
+	else if (twice(&room->seen, it, &b))
 		label_say(l, SAY_NOTE, "%s:%d: the same box again, kept once", path, line);
 	else {
 		if (clipped)
@@ -214,17 +256,18 @@ int
 label_yolo(struct labels *l, struct item *it, const char *path, struct err *e)
 {
 	struct text t;
-	double *v;
-	char **w, *s;
+	struct line_room room = { NULL, NULL, { NULL, 0 } };
+	char *s;
 
 	if (text_plain(&t, path, e))
 		return -1;
-	w = (char **)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *w);
-	v = (double *)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *v);
+	room.w = (char **)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *room.w);
+	room.v = (double *)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *room.v);
 	while ((s = text_line(&t)))
-		one_line(l, it, path, t.line, s, w, v);
-	free(w);
-	free(v);
+		one_line(l, it, path, t.line, s, &room);
+	free(room.w);
+	free(room.v);
+	free(room.seen.at);
 	free(t.buf);
 	return 0;
 }

@@ -51,6 +51,7 @@ load(struct pack *p, int i, struct pack_job *j)
 	free(j->note);
 	free(j->bad);
 	j->note = j->bad = NULL;
+	j->note_len = j->note_cap = 0;
 	j->box = (struct box *)xrealloc(j->box, (size_t)(it->nbox + 1) * sizeof *j->box);
 	if (it->nbox)
 		memcpy(j->box, it->box, (size_t)it->nbox * sizeof *j->box);
@@ -206,6 +207,7 @@ write_items(struct pack *p)
 	int n = p->opt->threads < 1 ? 1 : p->opt->threads, started = 0, r = 0;
 	pthread_t *th = (pthread_t *)xmalloc((size_t)n * sizeof *th);
 
+	image_threads(n);
 	p->slots = 4 * n;
 	p->slot = (struct pack_job *)xcalloc((size_t)p->slots, sizeof *p->slot);
 	for (; started < n; started++)
@@ -392,6 +394,7 @@ write_stream(struct pack *p)
 		free(j.bad);
 		j.bytes = NULL;
 		j.note = j.bad = NULL;
+		j.note_len = j.note_cap = 0;
 	}
 	free(j.bytes);
 	free(j.box);
@@ -486,8 +489,9 @@ static void remark(struct pack_job *, const char *fmt, ...) PRINTF(2, 3);
 static void
 remark(struct pack_job *j, const char *fmt, ...)
 {
-	char *line, *all;
+	char *line;
 	va_list ap;
+	size_t n;
 
 	va_start(ap, fmt);
 	if (vasprintf(&line, fmt, ap) < 0)
@@ -495,10 +499,12 @@ remark(struct pack_job *j, const char *fmt, ...)
 	va_end(ap);
 	for (char *p = line; *p; p++)
 		*p = *p == '\n' ? ' ' : *p;
-	all = xasprintf("%s%s\n", j->note ? j->note : "", line);
-	free(j->note);
+	n = strlen(line);
+	line[n] = '\n';			/* where its NUL was */
+	j->note = (char *)xgrow(j->note, &j->note_cap, j->note_len + n + 2, 1);
+	memcpy(j->note + j->note_len, line, n + 1);
+	j->note[j->note_len += n + 1] = 0;
 	free(line);
-	j->note = all;
 }
 
 static enum codec

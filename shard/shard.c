@@ -78,7 +78,7 @@ read_tail(struct member *m, struct err *e)
 {
 	const struct shard_foot *f = &m->foot;
 	unsigned char *index, *boxes;
-	const char *why;
+	const char *why, *bad = NULL;
 
 	m->names_len = f->length - SHARD_FOOT - f->names;
 	index = (unsigned char *)read_part(
@@ -106,10 +106,16 @@ read_tail(struct member *m, struct err *e)
 		    n->w < 1 || n->h < 1 || n->codec > CODEC_RAW || n->orientation > 8)
 			why = "index";
 	}
-	for (uint64_t i = 0; i < f->nbox; i++)
+	for (uint64_t i = 0; i < f->nbox && !bad; i++) {
 		shard_get_box(boxes + i * SHARD_BOX, &m->box[i]);
+		if ((bad = shard_box_bad(&m->box[i])))
+			err_set(e, "%s: box %llu has %s: want it packed anew", m->path,
+			    (unsigned long long)i, bad);
+	}
 	free(index);
 	free(boxes);
+	if (bad)
+		return -1;
 	return why ? err_set(e, "%s: %s: out of bounds, the file is damaged", m->path, why) : 0;
 }
 

@@ -92,6 +92,8 @@ void shard_put_rec(unsigned char *, const struct shard_rec *);
 int shard_get_rec(const unsigned char *, struct shard_rec *, struct err *);
 void shard_put_box(unsigned char *, const struct box *);
 void shard_get_box(const unsigned char *, struct box *);
+/* NULL, or why it is none: not finite, a negative side. */
+const char *shard_box_bad(const struct box *);
 void shard_put_entry(unsigned char *, const struct shard_entry *);
 void shard_get_entry(const unsigned char *, struct shard_entry *);
 void shard_put_foot(unsigned char *, const struct shard_foot *);
@@ -123,6 +125,7 @@ struct pack_job {			/* one picture on its way */
 	unsigned char *bytes;
 	size_t cap;
 	char *bad, *note;		/* why it is left out; remarks, one a line */
+	size_t note_len, note_cap;
 	int done;
 };
 /* 0 packed; -1 failed, nothing written. */

@@ -4,6 +4,7 @@
  * The layout is man/yolo-shard.5's.  What is loaded is checked here as far as it can be without
  * the file: magic numbers, checksums, ranges. */
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,6 +164,15 @@ shard_get_box(const unsigned char *p, struct box *b)
 	b->id = (int64_t)get(p + 40, 8);
 	b->cls = (int)(int32_t)get(p + 48, 4);
 	b->flags = (int)(int32_t)get(p + 52, 4);
+}
+
+const char *
+shard_box_bad(const struct box *b)
+{
+	if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(b->w) || !isfinite(b->h) ||
+	    !isfinite(b->area) || !isfinite(b->x + b->w) || !isfinite(b->y + b->h))
+		return "numbers that are not finite";
+	return b->w < 0 || b->h < 0 ? "a negative side" : NULL;
 }
 
 void

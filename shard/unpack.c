@@ -28,6 +28,7 @@ struct unpack {
 	/* a format's way with one record: rel is the picture's path below dir */
 	int (*record)(struct unpack *, const struct record *, const char *rel);
 	const char *folder;		/* where pictures go */
+	struct eval_hash next;		/* by name: the number to try when it comes again */
 };
 
 static int
@@ -129,12 +130,12 @@ label_of(const struct unpack *u, const char *rel)
 
 /* A path for the picture that neither it nor its label shares with another. */
 static char *
-free_path(const struct unpack *u, const char *name)
+free_path(struct unpack *u, const char *name)
 {
 	char *safe = tame(name), *dot = strrchr(path_base(safe), '.'), *rel, *full, *label;
-	int taken = 1, stem = dot ? (int)(dot - safe) : (int)strlen(safe);
+	int taken = 1, stem = dot ? (int)(dot - safe) : (int)strlen(safe), k;
 
-	for (int k = 1; ; k++) {
+	for (k = eval_hash_get(&u->next, safe, strlen(safe)), k = k < 1 ? 1 : k; ; k++) {
 		if (k == 1)
 			rel = xasprintf("%s/%s", u->folder, safe);
 		else
@@ -148,6 +149,7 @@ free_path(const struct unpack *u, const char *name)
 			break;
 		free(rel);
 	}
+	eval_hash_put(&u->next, safe, strlen(safe), k + 1);
 	free(safe);
 	return rel;
 }
@@ -456,8 +458,12 @@ names_fit(struct unpack *u)
 	struct record r;
 	int bad = 0;
 
-	for (int i = 0; i < u->nclass && !bad; i++)
-		bad = u->class_name[i] ? fits(u, "class", u->class_name[i]) : 0;
+	for (int i = 0; i < u->nclass && !bad; i++) {
+		const char *s = u->class_name[i], *why = s ? label_bad_name(s) : NULL;
+
+		bad = !s ? 0 : why ? err_set(u->e, "class %d, '%s': its name is %s: no list of "
+		    "names can hold it", i, s, why) : fits(u, "class", s);
+	}
 	for (long i = 0; i < shard_count(u->shard) && !bad; i++)
 		bad = shard_labels(u->shard, i, &r, u->e) || fits(u, "picture", r.name);
 	return bad;
@@ -486,6 +492,7 @@ whole_shard(struct unpack *u, const char *list)
 	bad |= finish(u->list, path, u->e);
 	if (!bad)
 		bad = write_names(u);
+	eval_hash_free(&u->next);
 	free(path);
 	free(buf);
 	return bad;

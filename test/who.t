@@ -152,7 +152,8 @@ clean('libraries are called from one place each', @lib);
 # char ** wants them; stb's own.
 my $fine = qr/^(bencheval|trainrun|yolo-detect|yolo-prep):\ (asked|stop|stopped_by)\b |
 	^yolo-detect:\ running |
-	^util:\ (c|progress_len|stdout_told)\b | ^end:\ (end|set)\b | ^stb:\ (firstmap|mapping|most)\b |
+	^util:\ (c|progress_len|stdout_told)\b |
+	^end:\ (end|set)\b | ^stb:\ (firstmap|mapping|limit)\b | ^image:\ threads\b |
 	^(trainprep|yolo-eval|yolo-prep):\ (demo|standard|from_stdin)\b/x;
 clean('no mutable variables, static ones too, but those named here', grep { !/$fine/ } @global);
 
