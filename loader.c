@@ -186,7 +186,7 @@ decode(struct worker *k, long record, struct sample *s, struct err *e)
 
 	if (shard_read(sh, record, &r, &k->buf, &k->cap, e))
 		return -1;
-	if (image_decode(r.bytes, r.nbytes, &s->im, &why))
+	if (record_decode(&r, &s->im, &why))
 		return err_set(
 		    e, "%s: record %ld (%s): %s", shard_path(sh, record), record, r.name, why.msg);
 	if (s->im.w != r.w || s->im.h != r.h)

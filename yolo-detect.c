@@ -38,6 +38,7 @@ static const struct setting table[] = {
 	{ "eval", "0", "0|1",
 	    "as validation does: -t 0.001 -i 0.6 -k merge, max_det 300, resize stb" },
 	{ "exact", "0", "0|1", "plain kernels only" },
+	{ "exif", "1", "0|1", "turn pictures as EXIF says; 0: boxes are on the pixels as stored" },
 	{ "ids", NULL, "text", "truth whose image and category ids -f coco writes" },
 	{ "max_det", NULL, "int 0..1000000000", "most detections of a picture, 0 all (by -k)" },
 	{ "rect", "0", "0|1",
@@ -202,6 +203,8 @@ open_cfg(struct job *j, const struct cmd *c, struct err *e)
 
 	if (strcmp(path, "-") && access(path, R_OK))
 		return err_set(e, "%s: %s", path, strerror(errno));
+	if (weights_foreign(path, e))
+		return -1;
 	j->darknet = !weights_is_st(path);
 	if (!j->darknet && !(st = st_open(path, e)))
 		return -1;
@@ -437,6 +440,7 @@ detect(struct job *j, const struct cmd *c, struct err *e)
 	int r = 0;
 
 	o.keep = c->arg['x'] != NULL;
+	o.stored = !settings_int(&c->set, "exif");
 	j->began = now();
 	in = inputs_open(c->in, c->nin, &o);
 	set_running(in);

@@ -18,6 +18,7 @@ static const struct option longopt[] = {
 	{ "help", 0, NULL, 'h' }, { "version", 0, NULL, 'V' }, { NULL, 0, NULL, 0 },
 };
 static const struct setting settings[] = {
+	{ "exif", "1", "0|1", "turn pictures as EXIF says; 0: boxes are on the pixels as stored" },
 	{ "salvage", "0", "int 0..1",
 	    "take what is whole from a shard or stream that is cut or damaged" },
 	{ NULL, NULL, NULL, NULL },
@@ -193,6 +194,7 @@ pack(struct cmd *c)
 	c->pack.report = report;
 	c->pack.arg = &rep;
 	c->pack.stop = &stop;
+	c->pack.stored = !settings_int(&c->set, "exif");
 	c->pack.salvage = (int)settings_int(&c->set, "salvage");
 	catch_end(on_signal, .5);
 	r = pack_run(&c->pack, &res, &e);
@@ -237,7 +239,7 @@ table(char *const *in, int n)
 			printf("\t%ld\t", k);
 			tsv_name(stdout, r.name);
 			printf("\t%lld\t%d\t%d\t%s\t%d\t%zu\t%d\n", (long long)r.id, r.w, r.h,
-			    codec[r.codec & 3], r.orientation, r.nbytes, r.nbox);
+			    codec[r.codec & 3], r.orientation & ~REC_TURN, r.nbytes, r.nbox);
 		}
 		shard_close(s);
 	}

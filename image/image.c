@@ -1,7 +1,8 @@
 /* image.c -- pictures in memory: decode, load, write.
  *
- * A picture is 8-bit RGB.  EXIF orientation is reported and not applied: darknet and the label
- * tools count pixels as stored.  Every size is bounded before memory is taken. */
+ * A picture is 8-bit RGB.  EXIF orientation is reported by the decoder and applied by image_turn,
+ * as every program does that shows pictures to whoever draws boxes on them.  Every size is bounded
+ * before memory is taken. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,18 +96,43 @@ image_decode(const void *bytes, size_t n, struct image *im, struct err *e)
 	return stb_decode((const unsigned char *)bytes, n, im, e);
 }
 
+void
+image_turn(struct image *im, int o)
+{
+	int w = im->w, h = im->h;
+	struct image to;
+
+	if (o < 2 || o > 8)
+		return;
+	to = o > 4 ? image_new(h, w) : image_new(w, h);
+	for (int y = 0; y < to.h; y++)
+		for (int x = 0; x < to.w; x++) {
+			int sx = o > 4 ? y : x, sy = o > 4 ? x : y;	/* 5 is the transpose */
+
+			sx = o == 2 || o == 3 || o == 7 || o == 8 ? w - 1 - sx : sx;
+			sy = o == 3 || o == 4 || o == 6 || o == 7 ? h - 1 - sy : sy;
+			memcpy(to.px + ((size_t)y * (size_t)to.w + (size_t)x) * 3,
+			    im->px + ((size_t)sy * (size_t)w + (size_t)sx) * 3, 3);
+		}
+	image_free(im);
+	*im = to;
+}
+
 int
 image_load(const char *path, struct image *im, struct err *e)
 {
 	struct err why;
 	size_t n;
 	char *bytes = plain_read(path, MAX_FILE, &n, e);
-	int r;
+	int r, w, h, o;
+	struct err none;
 
 	im->px = NULL;
 	if (!bytes)
 		return -1;
 	r = image_decode(bytes, n, im, &why);
+	if (!r && !image_size(bytes, n, &w, &h, &o, &none))
+		image_turn(im, o);
 	if (why.msg[0])
 		err_set(e, "%s: %s", path, why.msg);
 	else
@@ -115,15 +141,16 @@ image_load(const char *path, struct image *im, struct err *e)
 	return r;
 }
 
-int
-image_file_size(const char *path, int *w, int *h, int *orientation, struct err *e)
+/* The sizes as stored.  A PNG may say how it is turned behind its pixels: it is read whole. */
+static int
+file_size(const char *path, int *w, int *h, int *orientation, struct err *e)
 {
 	enum { HEAD = 1 << 16 };
 	unsigned char *head;
 	struct err why;
 	FILE *f = plain_open(path, e);
 	size_t n;
-	int r;
+	int r, again;
 
 	if (!f)
 		return -1;
@@ -136,16 +163,31 @@ image_file_size(const char *path, int *w, int *h, int *orientation, struct err *
 		return err_set(e, "%s: %s", path, strerror(r));
 	}
 	r = image_size(head, n, w, h, orientation, &why);
+	again = n == HEAD && (r || image_format(head, n) == IMG_PNG);
 	free(head);
-	if (!r)
+	if (!again && !r)
 		return 0;
-	if (n < HEAD)
+	if (!again)
 		return err_set(e, "%s: %s", path, why.msg);
 	if (!(head = (unsigned char *)plain_read(path, MAX_FILE, &n, e)))
 		return -1;
 	if ((r = image_size(head, n, w, h, orientation, &why)))
 		err_set(e, "%s: %s", path, why.msg);
 	free(head);
+	return r;
+}
+
+int
+image_file_size(const char *path, int *w, int *h, int *orientation, struct err *e)
+{
+	int o, r = file_size(path, w, h, &o, e), stored = *w;
+
+	if (orientation)
+		*orientation = o;
+	else if (!r && o > 4) {
+		*w = *h;
+		*h = stored;
+	}
 	return r;
 }
 

@@ -19,13 +19,19 @@ struct image {
 };
 enum resize_kind { RESIZE_STB, RESIZE_BILINEAR, RESIZE_DARKNET };
 /* Decode JPEG (libjpeg-turbo), PNG, BMP, GIF (its first image; stb_image) or PNM; grey becomes
- * RGB, alpha is dropped, 16 bits become 8, EXIF orientation is NOT applied (labels are drawn on
- * stored pixels by darknet and OpenCV alike).  A damaged picture is an error, never half a picture.
+ * RGB, alpha is dropped, 16 bits become 8, EXIF orientation is NOT applied: image_turn does that.
+ * A damaged picture is an error, never half a picture.
  * On success err holds a remark ("no end mark ...") or an empty string. */
 int image_decode(const void *bytes, size_t n, struct image *, struct err *);
 /* From the header alone; orientation 0 where none is said. */
 int image_size(const void *bytes, size_t n, int *w, int *h, int *orientation, struct err *);
+/* orientation NULL: the size as it is shown, not as it is stored. */
 int image_file_size(const char *path, int *w, int *h, int *orientation, struct err *);
+/* EXIF's orientation in n bytes of TIFF, 0: none. */
+int image_exif(const unsigned char *, size_t n);
+/* Stored pixels into how they are shown; an orientation below 2 changes nothing, one of 5 to 8
+ * exchanges width and height. */
+void image_turn(struct image *, int orientation);
 enum image_format { IMG_UNKNOWN, IMG_JPEG, IMG_PNG, IMG_GIF, IMG_BMP, IMG_PNM };
 enum image_format image_format(const void *bytes, size_t n);
 int image_named(const char *name);	/* like a picture, also of a kind that is not read here */
@@ -47,7 +53,7 @@ int stb_refused(void);
 void image_threads(int n);
 int pnm_decode(const unsigned char *, size_t n, struct image *, struct err *);
 int image_jpeg(const struct image *, int quality, unsigned char **out, size_t *n, struct err *);
-int image_load(const char *path, struct image *, struct err *);
+int image_load(const char *path, struct image *, struct err *);	/* turned as EXIF says */
 struct image image_new(int w, int h);
 void image_free(struct image *);
 /* 8-bit resize of src to dst->w x dst->h (stb or half-pixel bilinear). */

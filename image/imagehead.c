@@ -294,6 +294,17 @@ jpeg_size(const unsigned char *p, size_t n, int *w, int *h, int *orientation, st
 	return image_limit(j.w, j.h, e);
 }
 
+static int
+png_exif(const unsigned char *p, size_t n)
+{
+	size_t i = 8, len;
+
+	for (; n > i && n - i >= 12 && (len = be32(p + i)) <= n - i - 12; i += len + 12)
+		if (!memcmp(p + i + 4, "eXIf", 4))
+			return image_exif(p + i + 8, len);
+	return 0;
+}
+
 /* Size from the header; orientation 0 where none is said.  Only as much is looked at as that
  * takes. */
 int
@@ -309,6 +320,7 @@ image_size(const void *bytes, size_t n, int *w, int *h, int *orientation, struct
 	case IMG_PNG:
 		ww = n >= 33 && (be32(p + 12) == 0x49484452) ? be32(p + 16) : 0;
 		hh = ww ? be32(p + 20) : 0;
+		*orientation = png_exif(p, n);
 		if (n >= 49 && !memcmp(p + 12, "CgBI", 4)) {
 			ww = be32(p + 32);
 			hh = be32(p + 36);

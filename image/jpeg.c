@@ -34,17 +34,14 @@ tiff(const unsigned char *p, int n, int big)
 	return v;
 }
 
-/* Orientation 1..8 from an APP1 segment's n bytes, 0 where it has none. */
-static int
-exif(const unsigned char *p, size_t n)
+int
+image_exif(const unsigned char *p, size_t n)
 {
 	unsigned off, count, v;
 	int big;
 
-	if (n < 14 || memcmp(p, "Exif\0", 6))
+	if (n < 8)
 		return 0;
-	p += 6;
-	n -= 6;
 	big = p[0] == 'M';
 	off = tiff(p + 4, 4, big);
 	if (tiff(p + 2, 2, big) != 42 || off > n - 2)
@@ -73,8 +70,8 @@ take_segment(struct jpeg_walk *j, int marker, const unsigned char *seg, size_t l
 		j->progressive = marker == 0xc2 || marker == 0xca;
 		j->arithmetic = marker > 0xc8;
 	}
-	if (marker == 0xe1 && !j->orientation)
-		j->orientation = exif(seg + 2, len - 2);
+	if (marker == 0xe1 && !j->orientation && len >= 16 && !memcmp(seg + 2, "Exif\0", 6))
+		j->orientation = image_exif(seg + 8, len - 8);
 }
 
 /* The end of the entropy-coded bytes that begin at p: the next marker that is no restart. */

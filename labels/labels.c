@@ -197,6 +197,26 @@ label_set_id(struct dataset *d, int cls, int64_t id)
 	}
 }
 
+void
+label_turn(struct box *b, int o, int w, int h)
+{
+	struct box was = *b;
+
+	if (o < 2 || o > 8)
+		return;
+	if (o == 2 || o == 3 || o == 7 || o == 8)
+		was.x = w - b->x - b->w;
+	if (o == 3 || o == 4 || o == 6 || o == 7)
+		was.y = h - b->y - b->h;
+	*b = was;
+	if (o > 4) {
+		b->x = was.y;
+		b->y = was.x;
+		b->w = was.h;
+		b->h = was.w;
+	}
+}
+
 const char *
 label_bad_name(const char *s)
 {

@@ -44,6 +44,7 @@ struct dataset {
 	int64_t *class_id;		/* original ids (COCO category ids), else 0.. */
 	int nclass, fixed;		/* fixed: from -n's file, nothing is added */
 	struct eval_hash of_name, of_id; /* classes by their names and ids; labels.c */
+	int stored;			/* labels are for the stored pixels: no EXIF */
 	int indexed;			/* classes that are in both */
 	int64_t top_id;			/* no id is larger */
 	long refused, notes, bad; /* labels refused; remarks; pictures left out (lists, folders) */
@@ -80,6 +81,8 @@ void label_say(struct labels *, int kind, const char *fmt, ...) PRINTF(3, 4);
 struct item *label_item(struct labels *, const char *name, const char *path);
 void label_box(struct item *, const struct box *);
 int label_class(struct labels *, const char *name);	/* found or added; -1 where fixed */
+/* A box on the stored w x h pixels, as it lies on the picture that is shown. */
+void label_turn(struct box *, int orientation, int w, int h);
 int label_find_class(struct dataset *, const char *name);	/* the first of that name, -1 */
 void label_set_id(struct dataset *, int cls, int64_t id);	/* who had it gets a free one */
 /* What is wrong with a class's name that a list of names cannot hold, NULL: nothing. */

@@ -259,7 +259,7 @@ one_xml(struct labels *l, const char *path)
 	char *stem = xasprintf("%.*s", (int)(dot ? dot - base : (long)strlen(base)), base), *text,
 	     *pic, *name;
 	struct item *it;
-	int w, h, orientation = 0;
+	int w, h, t, turn = 1, orientation = 0;
 	struct err why;
 	size_t n;
 
@@ -273,14 +273,24 @@ one_xml(struct labels *l, const char *path)
 		free(name);
 		if (image_file_size(pic, &w, &h, &orientation, &why))
 			w = v->w, h = v->h;
-		else if ((v->w || v->h) && (w != v->w || h != v->h))
+		else if (!l->d->stored && orientation > 4 && (w != v->w || h != v->h)) {
+			t = w, w = h, h = t;	/* the xml does not say the size as stored */
+			turn = 0;
+		}
+		if (w > 0 && h > 0 && (v->w || v->h) && (w != v->w || h != v->h))
 			label_say(l, SAY_NOTE,
 			    "%s: says %dx%d, the picture is %dx%d; the picture is right", path,
 			    v->w, v->h, w, h);
 		it->w = w > 0 && h > 0 ? w : 0;
 		it->h = w > 0 && h > 0 ? h : 0;
 		add_objects(v, it);
-		if (orientation > 1 && it->nbox)
+		if (turn && orientation > 4 && !l->d->stored && it->w && it->w != it->h) {
+			for (int i = 0; i < it->nbox; i++)
+				label_turn(&it->box[i], orientation, w, h);
+			it->w = h;
+			it->h = w;
+		}
+		if (orientation > 1 && it->nbox && l->d->stored)
 			label_say(l, SAY_NOTE,
 			    "%s: EXIF orientation %d is not applied; were the boxes drawn on the "
 			    "stored pixels?", pic, orientation);

@@ -322,11 +322,11 @@ its_label(struct labels *l, struct item *it, const char *path, struct err *e)
 void
 label_picture(struct labels *l, const char *name, const char *path, const char *from)
 {
-	int w, h, orientation;
+	int w, h, orientation = 0;
 	struct err why;
 	struct item *it;
 
-	if (image_file_size(path, &w, &h, &orientation, &why)) {
+	if (image_file_size(path, &w, &h, l->d->stored ? &orientation : NULL, &why)) {
 		label_say(l, SAY_PICTURE, from ? "%s: %s" : "%s%s", from ? from : "", why.msg);
 		return;
 	}

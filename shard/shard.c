@@ -103,7 +103,8 @@ read_tail(struct member *m, struct err *e)
 		    n->length > f->index - n->offset || n->box > f->nbox ||
 		    n->nbox > f->nbox - n->box || n->name >= m->names_len ||
 		    n->length < shard_image_at(n->name_len, n->nbox) || n->name_len > 65535 ||
-		    n->w < 1 || n->h < 1 || n->codec > CODEC_RAW || n->orientation > 8)
+		    n->w < 1 || n->h < 1 || n->codec > CODEC_RAW ||
+		    (n->orientation & ~REC_TURN) > 8)
 			why = "index";
 	}
 	for (uint64_t i = 0; i < f->nbox && !bad; i++) {
@@ -432,6 +433,16 @@ shard_read(struct shard *s, long n, struct record *r, unsigned char **buf, size_
 	}
 	return err_set(e, "%s: record %ld (%s) at byte %llu: %s", m->path, n, r->name,
 	    (unsigned long long)en->offset, why.msg);
+}
+
+int
+record_decode(const struct record *r, struct image *im, struct err *e)
+{
+	if (image_decode(r->bytes, r->nbytes, im, e))
+		return -1;
+	if (r->orientation & REC_TURN)
+		image_turn(im, r->orientation & ~REC_TURN);
+	return 0;
 }
 
 static int

@@ -129,7 +129,7 @@ shard_get_rec(const unsigned char *p, struct shard_rec *r, struct err *e)
 	r->nbox = (unsigned)get(p + 52, 4);
 	if (kind < REC_META || kind > REC_END || r->payload != get(p + 24, 8) ||
 	    r->payload > (uint64_t)1 << 40 || w > INT_MAX || h > INT_MAX || r->codec > CODEC_RAW ||
-	    r->nbox > INT_MAX / SHARD_BOX || r->orientation > 8 ||
+	    r->nbox > INT_MAX / SHARD_BOX || (r->orientation & ~REC_TURN) > 8 ||
 	    shard_image_at(r->name_len, r->nbox) > r->payload + SHARD_REC)
 		return err_set(e, "a record out of bounds");
 	r->kind = (enum rec_kind)kind;

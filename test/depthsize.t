@@ -228,6 +228,27 @@ is(run(@detect, '-f', 'yolo', '-o', 'dl', '-x', 'draw', 'long.shard'), 0, 'detec
 is(join(' ', map { s{.*/}{}r } glob 'dl/* draw/*'), "$long.txt $long.jpg", 'written');
 is(run("$b/yolo-prep", '-q', '-o', 'y' x 255, "$long.jpg"), 0, 'an output of 255 bytes');
 
+# ---- models of other programs
+
+my @foreign = (
+	['a.pt', "PK\3\4" . "\0" x 26 . 'archive/data.pkl', 'PyTorch'],
+	['b.pth', "\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", 'PyTorch'],
+	['c.onnx', "\x08\x07\x12\x07pytorch\x1a\x051.9.1:\x10", 'ONNX'],
+	['d.h5', "\x89HDF\r\n\x1a\n\0\0\0\0", 'Keras'],
+	['e.pb', "\x0a\x1b\x0a\x05input\x12\x0bPlaceholder", 'TensorFlow'],
+	['f.tflite', "\x1c\0\0\0TFL3" . "\0" x 20, 'TensorFlow Lite'],
+	['g.engine', "ftrt\0\0\0\0" . "\0" x 20, 'TensorRT'],
+	['h.npz', "PK\3\4" . "\0" x 26 . 'arr_0.npy', 'a zip archive'],
+);
+for (@foreign) {
+	my ($name, $bytes, $what) = @$_;
+	put($name, $bytes . "\x55" x 200);
+	is(run("$b/yolo-detect", '-w', $name, $jpg), 1, $name);
+	like(get('err'), qr/\Q$name\E: .*\b$what.* which is not read: want .*\.weights/, 'named');
+	is(run("$b/yolo-train", @net, '-w', $name, '-o', 'rw', 'y.shard'), 1, 'by yolo-train');
+	like(get('err'), qr/which is not read: want/, 'too');
+}
+
 # ---- a file that shrinks: none is mapped, so that none can end a program by SIGBUS
 
 my @maps = grep { !m{/(sync|test)/} && get($_) =~ /\bmmap\([^;]*\bfd\b/ }

@@ -455,6 +455,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 		return -1;
 	if (c->arg['w'] && !c->resume && access(c->arg['w'], R_OK)) /* before hours of packing */
 		return err_set(e, "%s: %s", c->arg['w'], strerror(errno));
+	if (c->arg['w'] && !c->resume && weights_foreign(c->arg['w'], e))
+		return -1;
 	if (c->arg['w'] && !c->resume && !weights_plain(c->arg['w']))
 		return err_set(e, "-w %s: want a plain file: each rank reads it", c->arg['w']);
 	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) ||
