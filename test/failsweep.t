@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# failsweep.t -- yolo-prep -x and packing, with the n-th call of each kind that fails, n = 1, 2, ...:
-# the same output, or a status that is not 0, a message, and nothing left under its name.
+# failsweep.t -- yolo-prep -x and packing, with the n-th call of each kind that fails, n = 1, 2
+# and so on: the same output, or a status that is not 0, a message, and nothing left under its name.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
@@ -96,8 +96,9 @@ for my $what (sort keys %cmd) {
 			my ($status, $made, $hit) = run($fn, $n, $cmd{$what});
 			last if !$hit;
 			$tries++;
-			push @bad, "$fn $n: status $status" if ($status ? $status != 1 || $made ne '' ||
-			    !-s "$dir/said" : $made ne $good);
+			push @bad, "$fn $n: status $status"
+			    if $status ? $status != 1 || $made ne '' || !-s "$dir/said" :
+			    $made ne $good;
 		}
 	}
 	ok(!@bad && $good && $tries > 20, "$what: $tries calls that fail") or diag(join "\n", @bad);
