@@ -186,7 +186,7 @@ decode(struct worker *k, long record, struct sample *s, struct err *e)
 
 	if (shard_read(sh, record, &r, &k->buf, &k->cap, e))
 		return -1;
-	if (image_decode(r.bytes, r.nbytes, &s->im, &why))
+	if (record_decode(&r, &s->im, &why))
 		return err_set(
 		    e, "%s: record %ld (%s): %s", shard_path(sh, record), record, r.name, why.msg);
 	if (s->im.w != r.w || s->im.h != r.h)
@@ -392,6 +392,7 @@ loader_open(struct shard *sh, const struct loader_opts *o, long first, long step
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->work, NULL);
 	pthread_cond_init(&l->done, NULL);
+	image_threads(o->threads * o->ranks);
 	l->worker = (struct worker *)xcalloc((size_t)o->threads, sizeof *l->worker);
 	for (; l->nworker < o->threads; l->nworker++) {
 		struct worker *k = &l->worker[l->nworker];

@@ -403,6 +403,13 @@ run(struct cmd *c, struct err *e)
 	return bad;
 }
 
+/* Nothing is to be saved: it ends at once, without what it was writing. */
+static void
+on_signal(int sig)
+{
+	(void)sig;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -417,6 +424,7 @@ main(int argc, char **argv)
 	parse(&c, argc, argv);
 	check(&c);
 	check_files(&c);
+	catch_end(on_signal, 1e-3);
 	if ((r = run(&c, &e)))
 		warn("%s", e.msg);
 	settings_close(&c.set);

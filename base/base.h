@@ -53,12 +53,20 @@ double now(void);			/* seconds, monotonic */
 /* First thing in main of a program that computes: its idle threads shall sleep, not spin, and where
  * a package holds a build for this very processor, that one goes on. */
 void calm_threads(char **argv);
-/* The end of a run is asked for: f gets SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP,
- * on a stack of its own.  oneDNN 2.6's products keep numbers further below the stack pointer than
- * the 128 bytes that the kernel spares when it puts a handler's frame there: a handler on the
- * usual stack changes them, and the program computes nonsense or dies. */
-void catch_end(void (*f)(int));
+
+/* ---- end.c: the end by a signal ------------------------------------------------------------ */
+
+/* A thread waits for SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP, and calls f with
+ * it; this thread and those that it starts from now on get none of them.  What has not ended
+ * patience seconds later is ended with 128 + the signal, and what it was writing is removed; 0: it
+ * is waited for. */
+void catch_end(void (*f)(int), double patience);
 void leave_signals(void);	/* this thread, which computes too, gets none of them */
+void tmp_begin(const char *path);	/* a file or folder that is only whole at tmp_end */
+void tmp_end(const char *path);
+void path_remove(const char *path);	/* with all that is in it */
+
+double memory_bytes(void);	/* that this process may use: machine, cgroup, ulimit -v */
 int cores(void);	/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
 /* n bytes of digits, perhaps after a minus, as a whole number of 64 bits, but for
@@ -73,6 +81,9 @@ int num_real(const char *s, double lo, double hi, double *out);	/* finite, local
 int num_list(const char *s, int max, double lo, double hi, double *out);
 
 char *file_read(const char *path, size_t max, size_t *len, struct err *); /* NUL added; free() */
+/* The same of a file on a disk; where a pipe cannot be meant it is refused, not waited for. */
+char *plain_read(const char *path, size_t max, size_t *len, struct err *);
+FILE *plain_open(const char *path, struct err *);
 char *path_join(const char *dir, const char *name);
 char *path_dir(const char *path);	/* "." where there is no slash */
 const char *path_base(const char *path);	/* points into path */

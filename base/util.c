@@ -8,13 +8,11 @@
 #include <locale.h>
 #include <math.h>
 #include <omp.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,6 +49,9 @@ message(const char *fmt, va_list ap)
 	for (char *p = line; *p; p++)	/* names may hold anything: a terminal must not obey it */
 		if ((unsigned char)*p < ' ' || *p == 127)
 			*p = *p == '\n' || *p == '\r' || *p == '\t' ? ' ' : '?';
+		else if ((unsigned char)*p == 0xc2 && (unsigned char)p[1] >= 0x80 &&
+		    (unsigned char)p[1] < 0xa0)
+			p[0] = p[1] = '?';	/* the same, with the eighth bit, in UTF-8 */
 	progress_end();
 	fprintf(stderr, "%s: %s\n", prog, line);	/* one write: lines of ranks do not mix */
 }
@@ -231,35 +232,6 @@ calm_threads(char **argv)
 		execv(again, argv);	/* where that fails, nothing is lost but calm or speed */
 }
 
-static const int end_signal[] = { SIGINT, SIGTERM, SIGHUP };
-
-void
-catch_end(void (*f)(int))
-{
-	struct sigaction sa = { .sa_handler = f, .sa_flags = SA_ONSTACK }, was;
-	stack_t st = { .ss_size = 1 << 16 };	/* a frame with AVX-512 and AMX takes 12 KB */
-
-	st.ss_sp = mmap(NULL, st.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-	    -1, 0);
-	if (st.ss_sp == MAP_FAILED || sigaltstack(&st, NULL))
-		die(1, "a stack for signals: %s", strerror(errno));
-	for (size_t i = 0; i < sizeof end_signal / sizeof *end_signal; i++)
-		if (end_signal[i] != SIGHUP || sigaction(SIGHUP, NULL, &was) ||
-		    was.sa_handler != SIG_IGN)
-			sigaction(end_signal[i], &sa, NULL);
-}
-
-void
-leave_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof end_signal / sizeof *end_signal; i++)
-		sigaddset(&set, end_signal[i]);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
-
 /* A container's share of the CPUs is a quota, not a mask; version 2 in one file, 1 in two.  In
  * whole processors, 0 where there is none. */
 static int
@@ -282,6 +254,27 @@ quota(void)
 				fclose(f);
 			}
 	return v[1] > 0 && v[2] > 0 ? (int)((v[1] + v[2] - 1) / v[2]) : 0;
+}
+
+double
+memory_bytes(void)
+{
+	static const char *const file[] = { "/sys/fs/cgroup/memory.max",
+		"/sys/fs/cgroup/memory/memory.limit_in_bytes" };
+	double most = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), v;
+	struct rlimit r;
+
+	for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+		FILE *f = fopen(file[i], "r");
+
+		if (f && fscanf(f, "%lf", &v) == 1 && v > 0 && v < most)
+			most = v;
+		if (f)
+			fclose(f);
+	}
+	if (!getrlimit(RLIMIT_AS, &r) && r.rlim_cur != RLIM_INFINITY && (double)r.rlim_cur < most)
+		most = (double)r.rlim_cur;
+	return most;
 }
 
 /* OpenMP counts the processors: where it has bound this thread to one place it knows the others.
@@ -401,25 +394,19 @@ num_side(const char *s, int *w, int *h)
 	return 0;
 }
 
-char *
-file_read(const char *path, size_t max, size_t *len, struct err *e)
+/* What file_read says of it; f stays open. */
+static char *
+read_all(FILE *f, const char *path, size_t max, size_t *len, struct err *e)
 {
-	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
 	size_t cap = 0, n = 0, got;
 	char *buf = NULL;
 	int fault;
 
-	if (!f) {
-		err_set(e, "%s: %s", path, strerror(errno));
-		return NULL;
-	}
 	do {
 		buf = (char *)xgrow(buf, &cap, n + 65537, 1);
 		n += got = fread(buf + n, 1, cap - n - 1, f);
 	} while (got && n <= max);
 	fault = ferror(f) ? errno : 0;
-	if (f != stdin)
-		fclose(f);
 	if (fault || n > max) {
 		if (fault)
 			err_set(e, "%s: %s", path, strerror(fault));
@@ -430,6 +417,52 @@ file_read(const char *path, size_t max, size_t *len, struct err *e)
 	}
 	buf[n] = 0;
 	*len = n;
+	return buf;
+}
+
+char *
+file_read(const char *path, size_t max, size_t *len, struct err *e)
+{
+	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+	char *buf;
+
+	if (!f) {
+		err_set(e, "%s: %s", path, strerror(errno));
+		return NULL;
+	}
+	buf = read_all(f, path, max, len, e);
+	if (f != stdin)
+		fclose(f);
+	return buf;
+}
+
+FILE *
+plain_open(const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	FILE *f = NULL;
+
+	if (fd < 0 || fstat(fd, &st))
+		err_set(e, "%s: %s", path, strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		err_set(e, "%s: %s", path, S_ISDIR(st.st_mode) ? strerror(EISDIR) :
+		    "a pipe or a device, want a plain file");
+	else if (!(f = fdopen(fd, "rb")))
+		die(1, "out of memory");
+	if (!f && fd >= 0)
+		close(fd);
+	return f;
+}
+
+char *
+plain_read(const char *path, size_t max, size_t *len, struct err *e)
+{
+	FILE *f = plain_open(path, e);
+	char *buf = f ? read_all(f, path, max, len, e) : NULL;
+
+	if (f)
+		fclose(f);
 	return buf;
 }
 
@@ -568,11 +601,16 @@ path_clash(const char *const *out, int nout, const char *const *in, int nin, str
 char *
 path_tmp(const char *path)
 {
+	enum { MOST = 220 };
+	const char *base = path_base(path);
+	int len = (int)strlen(base);
 	unsigned r;
 
 	if (getrandom(&r, sizeof r, 0) != sizeof r)
 		r = (unsigned)(now() * 1e9);	/* an old kernel: whoever makes it says O_EXCL */
-	return xasprintf("%s.tmp.%ld.%08x", path, (long)getpid(), r);
+	if (len > MOST)			/* a name may have 255 bytes: room for what is added */
+		len = MOST;
+	return xasprintf("%.*s.tmp.%ld.%08x", (int)(base - path) + len, path, (long)getpid(), r);
 }
 
 /* A name nobody could have laid a file or link under before. */
@@ -589,6 +627,7 @@ open_tmp(const char *path, char **tmp)
 	} while (fd < 0 && errno == EEXIST);
 	if (fd < 0)
 		return NULL;
+	tmp_begin(*tmp);
 	if (!(f = fdopen(fd, "wb")))
 		die(1, "out of memory");
 	return f;
@@ -646,6 +685,8 @@ out_commit(struct outfile *o, struct err *e)
 		unlink(o->tmp);
 	else if (o->tmp)
 		sync_dir(o->path);
+	if (o->tmp)
+		tmp_end(o->tmp);
 	free(o->path);
 	free(o->tmp);
 	o->f = NULL;
@@ -659,8 +700,10 @@ out_abort(struct outfile *o)
 		return;
 	if (o->f != stdout)
 		fclose(o->f);
-	if (o->tmp)
+	if (o->tmp) {
 		unlink(o->tmp);
+		tmp_end(o->tmp);
+	}
 	free(o->path);
 	free(o->tmp);
 	o->f = NULL;
@@ -724,11 +767,15 @@ utf8_is(const char *s)
 	return n > 0;
 }
 
+/* A file gets a name as it is; a terminal must not obey it. */
 void
 tsv_name(FILE *f, const char *s)
 {
 	for (; *s; s++)
-		switch (*s) {
+		if (((unsigned char)*s < ' ' || *s == 127) && !strchr("\t\n", *s) &&
+		    isatty(fileno(f)))
+			putc('?', f);
+		else switch (*s) {
 		case '\t': fputs("\\t", f); break;
 		case '\n': fputs("\\n", f); break;
 		case '\\': fputs("\\\\", f); break;

@@ -17,6 +17,10 @@
 
 #include "image/image.h"
 
+/* Each scan of a progressive file goes over the whole picture, and may be empty.  The library's own
+ * tools write 10 of them, the finest script that makes sense some 40. */
+enum { FEW_SCANS = 16, MOST_SCANS = 100 };
+
 static unsigned
 be16(const unsigned char *p)
 {
@@ -33,17 +37,14 @@ tiff(const unsigned char *p, int n, int big)
 	return v;
 }
 
-/* Orientation 1..8 from an APP1 segment's n bytes, 0 where it has none. */
-static int
-exif(const unsigned char *p, size_t n)
+int
+image_exif(const unsigned char *p, size_t n)
 {
 	unsigned off, count, v;
 	int big;
 
-	if (n < 14 || memcmp(p, "Exif\0", 6))
+	if (n < 8)
 		return 0;
-	p += 6;
-	n -= 6;
 	big = p[0] == 'M';
 	off = tiff(p + 4, 4, big);
 	if (tiff(p + 2, 2, big) != 42 || off > n - 2)
@@ -72,8 +73,8 @@ take_segment(struct jpeg_walk *j, int marker, const unsigned char *seg, size_t l
 		j->progressive = marker == 0xc2 || marker == 0xca;
 		j->arithmetic = marker > 0xc8;
 	}
-	if (marker == 0xe1 && !j->orientation)
-		j->orientation = exif(seg + 2, len - 2);
+	if (marker == 0xe1 && !j->orientation && len >= 16 && !memcmp(seg + 2, "Exif\0", 6))
+		j->orientation = image_exif(seg + 8, len - 8);
 }
 
 /* The end of the entropy-coded bytes that begin at p: the next marker that is no restart. */
@@ -149,7 +150,7 @@ struct complaint {
 	int code;
 	char text[JMSG_LENGTH_MAX];
 };
-enum { MOST_SCANS = 500, TOO_MANY_SCANS = -1 };
+enum { TOO_MANY_SCANS = -1 };
 
 static void
 on_error(j_common_ptr c)
@@ -322,6 +323,10 @@ jpeg_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 		    "(jpegtran -optimize makes it)");
 	if (image_limit(j.w, j.h, e))
 		return -1;
+	if (j.scans > FEW_SCANS && (j.scans > MOST_SCANS ||
+	    (int64_t)j.w * j.h * j.scans > (int64_t)1 << 31))
+		return err_set(e, "JPEG: %d scans of %d x %d pixels, more than anybody needs",
+		    j.scans, j.w, j.h);
 	if (j.junk || !j.eoi) {
 		copy = (unsigned char *)xmalloc(n + 2);
 		jpeg_walk(p, n, copy, &j);

@@ -243,6 +243,8 @@ string(void *arg, const unsigned char *text, size_t n)
 		return 1;
 	if ((c->field == F_FILE || c->field == F_NAME) && n > MAX_NAME)
 		return fail(c, "a name of more than 4096 bytes");
+	if ((c->field == F_FILE || c->field == F_NAME) && memchr(s, 0, n))
+		return fail(c, "a name with a zero byte (\\u0000)");
 	switch (c->field) {
 	case F_ID: return take_id(c, s, n, NULL);
 	case F_IMAGE: return set_id(c, &c->ann.image, s, n, NULL);

@@ -12,12 +12,14 @@ extern "C" {
 
 struct text { char *buf, *p, *end; int line, nul; };	/* nul: lines end in NUL, not newline */
 int text_open(struct text *, const char *path, struct err *);	/* -1 also for UTF-16 and binary */
+int text_plain(struct text *, const char *path, struct err *);	/* the same of a plain file */
 char *text_line(struct text *);		/* NULL at the end; ends of line \n, \r\n, \r */
 void label_map(struct labels *, const char *from, char *const *name, int n); /* its own names */
-int64_t label_free_id(const struct dataset *);
 /* -1: refused, 0 fine, 1 clipped to w x h (0: size unknown, no clipping); why: what to report */
 int label_check_box(struct box *, int w, int h, const char **why);
-int label_twice(const struct item *, const struct box *);	/* has it this box already? */
+/* Has the item this box already?  seen: empty before the item's first. */
+int label_again(struct keys *seen, const struct item *, const struct box *);
+void label_classes_moved(struct dataset *);	/* their places changed: the index begins anew */
 int label_twins(const struct item *);	/* boxes that repeat another, class and all */
 /* Names as Windows writes them: with backslashes, or from a drive.  Turned: with slashes, without
  * the drive; free().  Shorter: without its first folder, NULL: there is none left. */

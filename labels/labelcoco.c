@@ -32,22 +32,11 @@ by_id(const void *a, const void *b, void *words)
 	    keys_text((struct keys *)words, (int)y->v)) : (x->v > y->v) - (x->v < y->v);
 }
 
-/* The file's id for a class of the names file; what had that id by its place gets another. */
-static void
-take_id(struct dataset *d, int cls, int64_t id)
-{
-	d->class_id[cls] = id;
-	for (int i = 0; i < d->nclass; i++)
-		if (i != cls && d->class_id[i] == id)
-			d->class_id[i] = label_free_id(d);
-}
-
 /* Categories to classes: by name where classes are known already, else as new ones. */
 static int
 classes(struct join *c)
 {
 	struct dataset *d = c->l->d;
-	int had = d->nclass;
 
 	qsort_r(c->in.category, c->in.ncategory, sizeof *c->in.category, by_id, &c->in.word);
 	for (size_t i = 0; i < c->in.ncategory; i++) {
@@ -56,9 +45,16 @@ classes(struct join *c)
 		if (keys_add(&c->category, &k->id, sizeof k->id) < (int)i)
 			return err_set(c->l->e, "%s: two categories with one id, '%s' and '%s'",
 			    c->path, k[-1].name ? k[-1].name : "", k->name ? k->name : "");
-		k->cls = k->name ? class_named(d->class_name, had, k->name, (int64_t)i) : -1;
+		k->cls = k->name ? label_find_class(d, k->name, (int)i) : -1;
+		if (k->name && label_bad_name(k->name))
+			return err_set(c->l->e, "%s: category '%s': a name %s, want one of a line",
+			    c->path, k->name, label_bad_name(k->name));
+	}
+	for (size_t i = 0; i < c->in.ncategory; i++) {	/* none of the file's own was found above */
+		struct coco_category *k = &c->in.category[i];
+
 		if (k->cls >= 0 && d->fixed && !k->id.word)
-			take_id(d, k->cls, k->id.v);
+			label_set_id(d, k->cls, k->id.v);
 		else if (k->cls == -1 && !d->fixed) {
 			label_new_class(d, k->name, k->id.word ? d->nclass : k->id.v);
 			k->cls = d->nclass - 1;
@@ -203,7 +199,7 @@ annotation(struct join *c, size_t i)
 		label_say(c->l, SAY_REFUSED, "%s:%d: annotation %zu (id %lld): %s", c->path,
 		    a->line, i + 1, (long long)a->id, bad);
 	else if (c->in.image[im].item >= 0) {
-		if (!isfinite(b.area))
+		if (!isfinite(b.area) || b.area < 0)
 			b.area = b.w * b.h;
 		b.cls = k->cls;
 		label_box(&c->l->d->item[c->in.image[im].item], &b);

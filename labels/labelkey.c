@@ -39,13 +39,13 @@ key_file(const char *dir)
 
 /* How many of these names are in the table; *same: all, and at their places. */
 static int
-known(const struct dataset *d, const struct dataset *own, int *same)
+known(struct dataset *d, const struct dataset *own, int *same)
 {
 	int n = 0;
 
 	*same = 1;
 	for (int i = 0; i < own->nclass; i++) {
-		int at = class_named(d->class_name, d->nclass, own->class_name[i], i);
+		int at = label_find_class(d, own->class_name[i], i);
 
 		n += at >= 0;
 		*same &= at == i;

@@ -19,13 +19,11 @@
 
 #define MAX_TEXT ((size_t)1 << 30)
 
-int
-text_open(struct text *t, const char *path, struct err *e)
+static int
+text_take(struct text *t, char *buf, size_t n, const char *path, struct err *e)
 {
-	size_t n;
-
 	memset(t, 0, sizeof *t);
-	if (!(t->buf = file_read(path, MAX_TEXT, &n, e)))
+	if (!(t->buf = buf))
 		return -1;
 	t->p = t->buf;
 	t->end = t->buf + n;
@@ -40,6 +38,24 @@ text_open(struct text *t, const char *path, struct err *e)
 	free(t->buf);
 	t->buf = NULL;
 	return -1;
+}
+
+int
+text_open(struct text *t, const char *path, struct err *e)
+{
+	size_t n = 0;
+	char *buf = file_read(path, MAX_TEXT, &n, e);
+
+	return text_take(t, buf, n, path, e);
+}
+
+int
+text_plain(struct text *t, const char *path, struct err *e)
+{
+	size_t n = 0;
+	char *buf = plain_read(path, MAX_TEXT, &n, e);
+
+	return text_take(t, buf, n, path, e);
 }
 
 char *
@@ -108,77 +124,163 @@ label_box(struct item *it, const struct box *b)
 	it->box[it->nbox++] = *b;
 }
 
+/* 1: seen has this box already. */
 static int
-same_box(const struct box *a, const struct box *b)
+seen_box(struct keys *seen, const struct box *b)
 {
-	return a->cls == b->cls && a->x == b->x && a->y == b->y && a->w == b->w && a->h == b->h;
+	const double v[5] = { b->cls, b->x + 0., b->y + 0., b->w, b->h };	/* -0 is 0 */
+	int had = seen->n;
+
+	return keys_add(seen, v, sizeof v) < had;
 }
 
 int
-label_twice(const struct item *it, const struct box *b)
+label_again(struct keys *seen, const struct item *it, const struct box *b)
 {
-	for (int i = 0; i < it->nbox; i++)
-		if (same_box(&it->box[i], b))
-			return 1;
-	return 0;
-}
-
-static int
-by_place(const void *a, const void *b)
-{
-	const struct box *p = (const struct box *)a, *q = (const struct box *)b;
-	double d[] = { p->cls - q->cls, p->x - q->x, p->y - q->y, p->w - q->w, p->h - q->h };
-
-	for (int i = 0; i < 5; i++)
-		if (d[i] < 0 || d[i] > 0)
-			return d[i] < 0 ? -1 : 1;
-	return 0;
+	for (int i = 0; i < it->nbox && seen->n < it->nbox; i++)
+		seen_box(seen, &it->box[i]);
+	return seen_box(seen, b);
 }
 
 int
 label_twins(const struct item *it)
 {
-	struct box *b = (struct box *)xmalloc((size_t)it->nbox * sizeof *b);
+	struct keys seen;
 	int n = 0;
 
-	if (it->nbox) {
-		memcpy(b, it->box, (size_t)it->nbox * sizeof *b);
-		qsort(b, (size_t)it->nbox, sizeof *b, by_place);
-	}
-	for (int i = 1; i < it->nbox; i++)
-		n += same_box(&b[i], &b[i - 1]);
-	free(b);
+	memset(&seen, 0, sizeof seen);
+	for (int i = 0; i < it->nbox; i++)
+		n += seen_box(&seen, &it->box[i]);
+	keys_free(&seen);
 	return n;
 }
 
-static int
-id_used(const struct dataset *d, int64_t id)
+static void
+set_class(int **of, size_t *cap, int key, int cls)
 {
-	int i = 0;
-
-	while (i < d->nclass && d->class_id[i] != id)
-		i++;
-	return i < d->nclass;
+	*of = (int *)xgrow(*of, cap, (size_t)key + 1, sizeof **of);
+	(*of)[key] = cls;
 }
 
-int64_t
-label_free_id(const struct dataset *d)
+static void
+set_id(struct class_index *x, int64_t id, int cls)
 {
+	set_class(&x->by_id, &x->id_cap, keys_add(&x->id, &id, sizeof id), cls);
+}
+
+/* Names and ids of classes that came since. */
+static void
+index_classes(struct dataset *d)
+{
+	struct class_index *x = &d->index;
+
+	for (; x->n < d->nclass; x->n++) {
+		const char *name = d->class_name[x->n];
+		int names = x->name.n, key = name ? keys_add(&x->name, name, strlen(name)) : -1;
+
+		if (name)
+			set_class(&x->by_name, &x->name_cap, key, key < names ? -2 : x->n);
+		set_id(x, d->class_id[x->n], x->n);
+		if (d->class_id[x->n] > x->top_id || !x->n)
+			x->top_id = d->class_id[x->n];
+	}
+}
+
+void
+label_classes_moved(struct dataset *d)
+{
+	keys_free(&d->index.name);
+	keys_free(&d->index.id);
+	free(d->index.by_name);
+	free(d->index.by_id);
+	memset(&d->index, 0, sizeof d->index);
+}
+
+/* The class with this id, -1: none. */
+static int
+id_used(struct dataset *d, int64_t id)
+{
+	int key;
+
+	index_classes(d);
+	key = keys_find(&d->index.id, &id, sizeof id);
+	return key < 0 ? -1 : d->index.by_id[key];
+}
+
+/* One more than the largest.  What was the largest once may be another's now: close below it is the
+ * largest of today, or all are looked at. */
+static int64_t
+free_id(struct dataset *d)
+{
+	struct class_index *x = &d->index;
 	int64_t most = -1;
 
-	for (int i = 0; i < d->nclass; i++)
-		most = d->class_id[i] > most ? d->class_id[i] : most;
-	if (most < INT64_MAX)
-		return most + 1;
-	for (most = 0; id_used(d, most);)
+	for (int i = 0; i <= d->nclass && x->top_id >= 0 && id_used(d, x->top_id) < 0; i++)
+		x->top_id--;
+	if (id_used(d, x->top_id) < 0) {
+		for (int i = 0; i < d->nclass; i++)
+			most = d->class_id[i] > most ? d->class_id[i] : most;
+		x->top_id = most;
+	}
+	if (x->top_id < INT64_MAX)
+		return x->top_id < 0 ? 0 : x->top_id + 1;
+	for (most = 0; id_used(d, most) >= 0;)
 		most++;
 	return most;
 }
 
 void
+label_set_id(struct dataset *d, int cls, int64_t id)
+{
+	struct class_index *x = &d->index;
+	int had = id_used(d, id);
+
+	set_id(x, d->class_id[cls], -1);
+	set_id(x, id, cls);
+	d->class_id[cls] = id;
+	x->top_id = id > x->top_id ? id : x->top_id;
+	if (had >= 0 && had != cls) {
+		d->class_id[had] = free_id(d);
+		x->top_id = d->class_id[had] > x->top_id ? d->class_id[had] : x->top_id;
+		set_id(x, d->class_id[had], had);
+	}
+}
+
+void
+label_turn(struct box *b, int o, int w, int h)
+{
+	struct box was = *b;
+
+	if (o < 2 || o > 8)
+		return;
+	if (o == 2 || o == 3 || o == 7 || o == 8)
+		was.x = w - b->x - b->w;
+	if (o == 3 || o == 4 || o == 6 || o == 7)
+		was.y = h - b->y - b->h;
+	*b = was;
+	if (o > 4) {
+		b->x = was.y;
+		b->y = was.x;
+		b->w = was.h;
+		b->h = was.w;
+	}
+}
+
+const char *
+label_bad_name(const char *s)
+{
+	if (!*s)
+		return "empty";
+	for (; *s; s++)
+		if ((unsigned char)*s < ' ' || *s == 127)
+			return "of more than one line, or with control characters";
+	return NULL;
+}
+
+void
 label_new_class(struct dataset *d, const char *name, int64_t id)
 {
-	id = id_used(d, id) ? label_free_id(d) : id;
+	id = id_used(d, id) >= 0 ? free_id(d) : id;
 	d->class_name = (char **)grown(d->class_name, d->nclass, sizeof *d->class_name);
 	d->class_id = (int64_t *)grown(d->class_id, d->nclass, sizeof *d->class_id);
 	d->class_name[d->nclass] = name ? xstrdup(name) : NULL;
@@ -202,9 +304,21 @@ class_named(char *const *class_name, int n, const char *name, int64_t at)
 }
 
 int
+label_find_class(struct dataset *d, const char *name, int at)
+{
+	int key;
+
+	index_classes(d);
+	if (at >= 0 && at < d->nclass && d->class_name[at] && !strcmp(d->class_name[at], name))
+		return at;
+	key = keys_find(&d->index.name, name, strlen(name));
+	return key < 0 ? -1 : d->index.by_name[key];
+}
+
+int
 label_class(struct labels *l, const char *name, int at)
 {
-	int i = class_named(l->d->class_name, l->d->nclass, name, at);
+	int i = label_find_class(l->d, name, at);
 
 	if (i != -1 || l->d->fixed)
 		return i;
@@ -241,7 +355,8 @@ label_check_box(struct box *b, int w, int h, const char **why)
 	double x1 = b->x + b->w, y1 = b->y + b->h, slack = 0.1;	/* rounded decimals, not an error */
 
 	*why = NULL;
-	if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(x1) || !isfinite(y1))
+	if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(x1) || !isfinite(y1) ||
+	    !isfinite(b->w * b->h))
 		*why = "not a finite number";
 	else if (b->w < 0 || b->h < 0)
 		*why = "negative width or height";
@@ -284,6 +399,11 @@ labels_names(struct dataset *d, const char *path, struct err *e)
 		}
 		if (blank)
 			break;
+		if (label_bad_name(s)) {
+			err_set(e, "%s:%d: a class name %s", path, t.line, label_bad_name(s));
+			free(t.buf);
+			return -1;
+		}
 		label_new_class(d, s, d->nclass);
 	}
 	free(t.buf);
@@ -480,5 +600,6 @@ labels_close(struct dataset *d)
 	free(d->item);
 	free(d->class_name);
 	free(d->class_id);
+	label_classes_moved(d);
 	memset(d, 0, sizeof *d);
 }

@@ -29,12 +29,21 @@ struct item {			/* one picture */
 	struct box *box;
 	int nbox;
 };
+struct class_index {			/* of the first n classes, for labels.c */
+	struct keys name, id;
+	int *by_name, *by_id;		/* class of a key; -2: several, -1: none any more */
+	size_t name_cap, id_cap;
+	int n;
+	int64_t top_id;			/* no id is larger */
+};
 struct dataset {
 	struct item *item;
 	int n;
 	char **class_name;		/* NULL entries where no names are known */
 	int64_t *class_id;		/* original ids (COCO category ids), else 0.. */
 	int nclass, fixed;		/* fixed: from -n's file, nothing is added */
+	struct class_index index;
+	int stored;			/* labels are for the stored pixels: no EXIF */
 	long refused, notes, bad; /* labels refused; remarks; pictures left out (lists, folders) */
 	const char *split;	/* train, val, test: the part of an input that has parts, unless it
 				 * says one; NULL, all: of a yaml or .data train, of a folder all */
@@ -87,8 +96,15 @@ struct labels {
 void label_say(struct labels *, int kind, const char *fmt, ...) PRINTF(3, 4);
 struct item *label_item(struct labels *, const char *name, const char *path);
 void label_box(struct item *, const struct box *);
-/* The class that class_named() means, or a new one; -1 where the names are fixed. */
+/* The class of that name: at, if it has it; -1: none, -2: several have it. */
+int label_find_class(struct dataset *, const char *name, int at);
+/* The same, or a new one; -1 where the names are fixed. */
 int label_class(struct labels *, const char *name, int at);
+/* A box on the stored w x h pixels, as it lies on the picture that is shown. */
+void label_turn(struct box *, int orientation, int w, int h);
+void label_set_id(struct dataset *, int cls, int64_t id);	/* who had it gets a free one */
+/* What is wrong with a class's name that a list of names cannot hold, NULL: nothing. */
+const char *label_bad_name(const char *);
 void label_new_class(struct dataset *, const char *name, int64_t id);	/* id: if it is free */
 /* Where the label of a picture may lie: beside it, or in labels/.  free() both; second NULL. */
 void label_paths(const char *picture, char *path[2]);

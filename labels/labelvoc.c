@@ -39,6 +39,7 @@ struct voc {
 	int w, h, objects;
 	struct object ob, *all;
 	size_t n, cap;
+	struct keys seen;		/* its boxes */
 	struct err why;
 	int failed;
 };
@@ -122,6 +123,19 @@ take_flag(struct voc *v, const char *s, int flag, const char *tag)
 		    (unsigned long)XML_GetCurrentLineNumber(v->xml), tag, s);
 }
 
+/* A name that was wrapped onto the next line is one name: white space is one blank, as in XML's
+ * own tokens. */
+static void
+take_name(char *to, const char *s)
+{
+	for (; *s; s++)
+		if (!strchr(" \t\r\n", *s))
+			*to++ = *s;
+		else if (!strchr(" \t\r\n", s[1]))
+			*to++ = ' ';
+	*to = 0;
+}
+
 /* The text of an element that ends, blanks around it cut. */
 static void
 take_text(struct voc *v, const char *s)
@@ -137,7 +151,7 @@ take_text(struct voc *v, const char *s)
 	else if (at(v, "annotation/size/height"))
 		v->h = num_real(s, 0, 1e9, &d) ? 0 : (int)d;
 	else if (at(v, "annotation/object/name"))
-		memcpy(v->ob.name, s, strlen(s) + 1);
+		take_name(v->ob.name, s);
 	else if (at(v, "annotation/object/difficult"))
 		take_flag(v, s, BOX_DIFFICULT, "difficult");
 	else if (at(v, "annotation/object/truncated"))
@@ -216,6 +230,8 @@ add_objects(struct voc *v, struct item *it)
 		b.area = b.w * b.h;
 		if (!o->name[0])
 			bad = "no <name>";
+		else if (label_bad_name(o->name))
+			bad = "its name holds control characters";
 		else if (!(o->have & 16))
 			bad = "no <bndbox>";
 		else if (o->have != 31)
@@ -232,7 +248,7 @@ add_objects(struct voc *v, struct item *it)
 		if (bad)
 			label_say(v->l, r < 0 ? SAY_REFUSED : SAY_NOTE,
 			    "%s:%d: object %zu (%.60s): %s", v->path, o->line, i + 1, o->name, bad);
-		if (r >= 0 && label_twice(it, &b))
+		if (r >= 0 && label_again(&v->seen, it, &b))
 			label_say(v->l, SAY_NOTE, "%s:%d: object %zu (%.60s): the same box again, "
 			    "kept once", v->path, o->line, i + 1, o->name);
 		else if (r >= 0)
@@ -248,13 +264,13 @@ one_xml(struct labels *l, const char *path)
 	char *stem = xasprintf("%.*s", (int)(dot ? dot - base : (long)strlen(base)), base), *text,
 	     *pic, *name;
 	struct item *it;
-	int w, h, orientation = 0;
+	int w, h, t, turn = 1, orientation = 0;
 	struct err why;
 	size_t n;
 
 	v->l = l;
 	v->path = path;
-	if (!(text = file_read(path, 1 << 28, &n, &v->why)) || parse_xml(v, text, n)) {
+	if (!(text = plain_read(path, 1 << 28, &n, &v->why)) || parse_xml(v, text, n)) {
 		label_say(l, SAY_PICTURE, "%s", v->why.msg);
 	} else {
 		pic = label_voc_picture(path, v->file, stem, &name);
@@ -262,14 +278,24 @@ one_xml(struct labels *l, const char *path)
 		free(name);
 		if (image_file_size(pic, &w, &h, &orientation, &why))
 			w = v->w, h = v->h;
-		else if ((v->w || v->h) && (w != v->w || h != v->h))
+		else if (!l->d->stored && orientation > 4 && (w != v->w || h != v->h)) {
+			t = w, w = h, h = t;	/* the xml does not say the size as stored */
+			turn = 0;
+		}
+		if (w > 0 && h > 0 && (v->w || v->h) && (w != v->w || h != v->h))
 			label_say(l, SAY_NOTE,
 			    "%s: says %dx%d, the picture is %dx%d; the picture is right", path,
 			    v->w, v->h, w, h);
 		it->w = w > 0 && h > 0 ? w : 0;
 		it->h = w > 0 && h > 0 ? h : 0;
 		add_objects(v, it);
-		if (orientation > 1 && it->nbox)
+		if (turn && orientation > 4 && !l->d->stored && it->w && it->w != it->h) {
+			for (int i = 0; i < it->nbox; i++)
+				label_turn(&it->box[i], orientation, w, h);
+			it->w = h;
+			it->h = w;
+		}
+		if (orientation > 1 && it->nbox && l->d->stored)
 			label_say(l, SAY_NOTE,
 			    "%s: EXIF orientation %d is not applied; were the boxes drawn on the "
 			    "stored pixels?", pic, orientation);
@@ -277,6 +303,7 @@ one_xml(struct labels *l, const char *path)
 	}
 	free(text);
 	free(stem);
+	keys_free(&v->seen);
 	free(v->all);
 	free(v);
 }
@@ -401,14 +428,14 @@ sort_classes(struct dataset *d, int from, int item)
 	memcpy(name, d->class_name + from, (size_t)n * sizeof *name);
 	qsort(name, (size_t)n, sizeof *name, by_text);
 	for (int i = 0; i < n; i++)
-		for (int k = 0; k < n; k++)
-			if (name[k] == d->class_name[from + i])
-				to[i] = from + k;
+		to[i] = from + (int)((char **)bsearch(&d->class_name[from + i], name, (size_t)n,
+		    sizeof *name, by_text) - name);
 	for (; item < d->n; item++)
 		for (int i = 0; i < d->item[item].nbox; i++)
 			if (d->item[item].box[i].cls >= from)
 				d->item[item].box[i].cls = to[d->item[item].box[i].cls - from];
 	memcpy(d->class_name + from, name, (size_t)n * sizeof *name);
+	label_classes_moved(d);
 	free(name);
 	free(to);
 }

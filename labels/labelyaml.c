@@ -21,6 +21,7 @@ struct yaml {
 	char **name;
 	size_t nname, name_cap;
 	int depth, in_map, line;
+	struct keys seen;		/* the keys so far */
 	long index;			/* names as a map: the number that stands before */
 	int other;			/* it has another part than the one that is wanted */
 	long nc, kpt[2];		/* nc -1: not there */
@@ -37,6 +38,9 @@ set_name(struct yaml *y, long i, const char *s)
 	y->name = (char **)xgrow(y->name, &y->name_cap, (size_t)i + 1, sizeof *y->name);
 	while (y->nname <= (size_t)i)
 		y->name[y->nname++] = NULL;
+	if (label_bad_name(s))
+		return err_set(y->l->e, "%s:%d: class %ld has a name %s", y->path, y->line, i,
+		    label_bad_name(s));
 	if (y->name[i])
 		return err_set(y->l->e, "%s:%d: class %ld has two names", y->path, y->line, i);
 	y->name[i] = xstrdup(s);
@@ -64,9 +68,12 @@ in_names(struct yaml *y, const char *s)
 static int
 scalar(struct yaml *y, const char *s)
 {
+	int had = y->seen.n;
+
 	if (y->depth == 1 && !y->key) {
 		y->key = xstrdup(s);
-		return 0;
+		return keys_add(&y->seen, s, strlen(s)) == had ? 0 :
+		    err_set(y->l->e, "%s:%d: '%s:' a second time", y->path, y->line, s);
 	}
 	if (!y->key || y->depth < 1 || y->depth > 2)
 		return 0;
@@ -261,6 +268,7 @@ close_yaml(struct yaml *y)
 		free(y->name[i]);
 	free(y->split);
 	free(y->name);
+	keys_free(&y->seen);
 	free(y->root);
 	free(y->key);
 }

@@ -256,11 +256,15 @@ class_of(struct labels *l, double v, struct err *why)
 	return (int)v;
 }
 
+/* What a line is read with. */
+struct line_room { char **w; double *v; struct keys seen; };
+
 static void
-one_line(struct labels *l, struct item *it, const char *path, int line, char *s, char **w,
-    double *v)
+one_line(struct labels *l, struct item *it, const char *path, int line, char *s,
+    struct line_room *room)
 {
 	struct box b = { 0, 0, 0, 0, 0, -1, 0, 0 }, other = b;
+	double *v = room->v;
 	struct err why;
 	const char *bad;
 	int n, clipped = 0;
@@ -273,9 +277,9 @@ one_line(struct labels *l, struct item *it, const char *path, int line, char *s,
 		label_say(l, SAY_REFUSED, "%s:%d: %s", path, line, comma(s));
 		return;
 	}
-	if (!(n = words(s, w)))
+	if (!(n = words(s, room->w)))
 		return;
-	if (!(bad = numbers(w, n, v)) && !(bad = to_box(l, v, n, it, &b, &other))) {
+	if (!(bad = numbers(room->w, n, v)) && !(bad = to_box(l, v, n, it, &b, &other))) {
 		if ((b.cls = class_of(l, v[0], &why)) < 0)
 			bad = why.msg;
 		else
@@ -283,7 +287,7 @@ one_line(struct labels *l, struct item *it, const char *path, int line, char *s,
 	}
 	if (bad && clipped != 1)
 		label_say(l, SAY_REFUSED, "%s:%d: %s", path, line, bad);
-	else if (label_twice(it, &b))
+	else if (label_again(&room->seen, it, &b))
 		label_say(l, SAY_NOTE, "%s:%d: the same box again, kept once", path, line);
 	else {
 		if (clipped)
@@ -303,18 +307,20 @@ int
 label_yolo(struct labels *l, struct item *it, const char *path, struct err *e)
 {
 	struct text t;
-	double *v;
-	char **w, *s;
+	struct line_room room;
+	char *s;
 
-	if (text_open(&t, path, e))
+	if (text_plain(&t, path, e))
 		return -1;
 	label_key(l, path);
-	w = (char **)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *w);
-	v = (double *)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *v);
+	memset(&room, 0, sizeof room);
+	room.w = (char **)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *room.w);
+	room.v = (double *)xmalloc(((size_t)(t.end - t.buf) / 2 + 1) * sizeof *room.v);
 	while ((s = text_line(&t)))
-		one_line(l, it, path, t.line, s, w, v);
-	free(w);
-	free(v);
+		one_line(l, it, path, t.line, s, &room);
+	free(room.w);
+	free(room.v);
+	keys_free(&room.seen);
 	free(t.buf);
 	return 0;
 }
@@ -324,7 +330,8 @@ same_text(const char *a, const char *b)
 {
 	size_t n = 0, m = 0;
 	struct err e;
-	char *p = file_read(a, (size_t)1 << 30, &n, &e), *q = file_read(b, (size_t)1 << 30, &m, &e);
+	char *p = plain_read(a, (size_t)1 << 30, &n, &e);
+	char *q = plain_read(b, (size_t)1 << 30, &m, &e);
 	int same = p && q && n == m && !memcmp(p, q, n);
 
 	free(p);
@@ -368,11 +375,11 @@ its_label(struct labels *l, struct item *it, const char *path, struct err *e)
 void
 label_picture(struct labels *l, const char *name, const char *path, const char *from)
 {
-	int w, h, orientation;
+	int w, h, orientation = 0;
 	struct err why;
 	struct item *it;
 
-	if (image_file_size(path, &w, &h, &orientation, &why)) {
+	if (image_file_size(path, &w, &h, l->d->stored ? &orientation : NULL, &why)) {
 		label_say(l, SAY_PICTURE, from ? "%s: %s" : "%s%s", from ? from : "", why.msg);
 		return;
 	}

@@ -46,7 +46,6 @@ struct loss_area {
 	size_t upload, bytes;
 };
 #define LOSS_LIST 10
-void loss_layout(const struct loss *, int ntruth, void *ws, struct loss_area *);
 size_t loss_workspace(const struct loss *, int max_truth);	/* loss_ops.workspace */
 /* Assign, and put all that kernels need of the truth on the device, in one copy. */
 void loss_upload(struct dev *, const struct loss *, const struct truth *, int ntruth, void *ws,

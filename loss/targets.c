@@ -147,7 +147,7 @@ carve(struct loss_area *a, char *ws, size_t bytes)
 }
 
 /* Depends on no grid: sizes may change from step to step.  What the host fills in comes first. */
-void
+static void
 loss_layout(const struct loss *s, int nt, void *ws, struct loss_area *a)
 {
 	size_t rows = (size_t)assign_max(s, nt), heads = (size_t)s->nhead;

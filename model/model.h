@@ -169,6 +169,8 @@ void weights_free(struct weights *);
  * each, through warn().  cutoff: load only the first N layers, -1 all. */
 int weights_load(const char *path, const struct cfg *, const struct params *, struct weights *,
     int cutoff, struct err *);
+/* -1: a model of another program, and which. */
+int weights_foreign(const char *path, struct err *);
 int weights_plain(const char *path);	/* no pipe or device: it can be read twice */
 int weights_is_st(const char *path);	/* a plain file that begins as safetensors do */
 int weights_save_darknet(const char *path, const struct cfg *, const struct params *,

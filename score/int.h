@@ -32,7 +32,6 @@ int scan_more(struct scan *);		/* more bytes behind; 0 at the end.  Moves the wi
 int scan_no_text(struct scan *, int bytes);
 int scan_fail(struct scan *, const char *at, const char *fmt, ...) PRINTF(3, 4);	/* -1 */
 int scan_error(struct scan *, struct err *);		/* the last failure as file:line: why */
-int scan_again(struct scan *);
 #define SCAN_SLACK 16		/* NULs behind every text here */
 int scan_decimal(const char **p, double *);	/* the nearest double; -1: no number */
 char scan_peek(struct scan *);

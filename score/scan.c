@@ -127,7 +127,7 @@ scan_error(struct scan *s, struct err *e)
 }
 
 /* After a failed record: 1 when more bytes have come and it should be read again from s->p. */
-int
+static int
 scan_again(struct scan *s)
 {
 	return s->at >= s->end && scan_more(s);

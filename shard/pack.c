@@ -51,6 +51,7 @@ load(struct pack *p, int i, struct pack_job *j)
 	free(j->note);
 	free(j->bad);
 	j->note = j->bad = NULL;
+	j->note_len = j->note_cap = 0;
 	j->box = (struct box *)xrealloc(j->box, (size_t)(it->nbox + 1) * sizeof *j->box);
 	if (it->nbox)
 		memcpy(j->box, it->box, (size_t)it->nbox * sizeof *j->box);
@@ -60,12 +61,14 @@ load(struct pack *p, int i, struct pack_job *j)
 			return;
 		}
 		j->rec = r;
+		j->packed = 1;
 	} else {
+		j->packed = 0;
 		memset(&j->rec, 0, sizeof j->rec);
 		free(j->bytes);
 		j->cap = 0;
 		j->bytes =
-		    (unsigned char *)file_read(it->path, (size_t)1 << 30, &j->rec.nbytes, &why);
+		    (unsigned char *)plain_read(it->path, (size_t)1 << 30, &j->rec.nbytes, &why);
 		if (!j->bytes) {
 			j->bad = xstrdup(why.msg);
 			return;
@@ -179,6 +182,7 @@ write_items(struct pack *p)
 	int n = p->opt->threads < 1 ? 1 : p->opt->threads, started = 0, r = 0;
 	pthread_t *th = (pthread_t *)xmalloc((size_t)n * sizeof *th);
 
+	image_threads(n);
 	p->slots = 4 * n;
 	p->slot = (struct pack_job *)xcalloc((size_t)p->slots, sizeof *p->slot);
 	for (; started < n; started++)
@@ -359,6 +363,7 @@ write_stream(struct pack *p)
 	int r;
 
 	memset(&j, 0, sizeof j);
+	j.packed = 1;
 	while ((r = stream_next(p->stream, &j.rec, &why)) == 1 && !*o->stop) {
 		j.box = (struct box *)xrealloc(j.box, (size_t)(j.rec.nbox + 1) * sizeof *j.box);
 		for (int k = 0; k < j.rec.nbox; k++) {
@@ -377,6 +382,7 @@ write_stream(struct pack *p)
 		free(j.bad);
 		j.bytes = NULL;
 		j.note = j.bad = NULL;
+		j.note_len = j.note_cap = 0;
 	}
 	free(j.bytes);
 	free(j.box);
@@ -421,6 +427,7 @@ pack_run(const struct pack_opts *o, struct pack_result *res, struct err *e)
 	p.opt = o;
 	p.res = res;
 	p.e = e;
+	p.d.stored = o->stored;
 	p.l = (struct labels){ .d = &p.d, .report = o->report, .arg = o->arg, .e = e };
 	pthread_mutex_init(&p.lock, NULL);
 	pthread_cond_init(&p.ready, NULL);
@@ -472,8 +479,9 @@ static void remark(struct pack_job *, const char *fmt, ...) PRINTF(2, 3);
 static void
 remark(struct pack_job *j, const char *fmt, ...)
 {
-	char *line, *all;
+	char *line;
 	va_list ap;
+	size_t n;
 
 	va_start(ap, fmt);
 	if (vasprintf(&line, fmt, ap) < 0)
@@ -481,10 +489,12 @@ remark(struct pack_job *j, const char *fmt, ...)
 	va_end(ap);
 	for (char *p = line; *p; p++)
 		*p = *p == '\n' ? ' ' : *p;
-	all = xasprintf("%s%s\n", j->note ? j->note : "", line);
-	free(j->note);
+	n = strlen(line);
+	line[n] = '\n';			/* where its NUL was */
+	j->note = (char *)xgrow(j->note, &j->note_cap, j->note_len + n + 2, 1);
+	memcpy(j->note + j->note_len, line, n + 1);
+	j->note[j->note_len += n + 1] = 0;
 	free(line);
-	j->note = all;
 }
 
 static enum codec
@@ -525,8 +535,38 @@ recode(const struct pack_opts *o, struct pack_job *j, struct image *im)
 		j->bad = xasprintf("%s: %s", r->name, why.msg);
 	r->bytes = j->bytes;
 	r->codec = CODEC_JPEG;
+	if (r->orientation & REC_TURN)
+		r->orientation = 0;	/* it is turned now, and has no EXIF */
 	r->w = im->w;
 	r->h = im->h;
+}
+
+/* As EXIF says, unless that is not wanted, or a shard decided it before.  Boxes whose file gives
+ * the stored size, which is not that of the turned picture, were drawn on the stored pixels. */
+static void
+turn(const struct pack_opts *o, struct pack_job *j, struct image *im)
+{
+	struct record *r = &j->rec;
+	int w, h, how;
+	struct err why;
+
+	if (j->packed) {
+		if (r->orientation & REC_TURN)
+			image_turn(im, r->orientation & ~REC_TURN);
+		return;
+	}
+	image_size(r->bytes, r->nbytes, &w, &h, &how, &why);
+	r->orientation = how;
+	if (how < 2 || o->stored)
+		return;
+	r->orientation |= REC_TURN;
+	image_turn(im, how);
+	if (how < 5 || w == h || r->w != w || r->h != h)
+		return;
+	for (int i = 0; i < r->nbox; i++)
+		label_turn(&j->box[i], how, w, h);
+	r->w = h;
+	r->h = w;
 }
 
 /* Decode the job's bytes: size, remarks, recoding. */
@@ -536,7 +576,6 @@ pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 	struct record *r = &j->rec;
 	struct image im;
 	struct err why;
-	int w, h;
 
 	if (image_decode(r->bytes, r->nbytes, &im, &why)) {
 		j->bad = xasprintf("%s: %s", path, why.msg);
@@ -544,10 +583,10 @@ pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 	}
 	if (why.msg[0])
 		remark(j, "%s: %s", path, why.msg);
+	turn(o, j, &im);
 	if (r->w && (r->w != im.w || r->h != im.h))
 		remark(j, "%s: the labels say %dx%d, the picture is %dx%d; the picture is right",
 		    path, r->w, r->h, im.w, im.h);
-	image_size(r->bytes, r->nbytes, &w, &h, &r->orientation, &why);
 	r->w = im.w;
 	r->h = im.h;
 	r->codec = codec_of(r->bytes, r->nbytes);
@@ -563,7 +602,7 @@ pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 				? "; corners instead of width and height?"
 				: "");
 	}
-	if (r->orientation > 1 && r->nbox && r->id != -1)
+	if (r->orientation > 1 && r->orientation < REC_TURN && r->nbox && r->id != -1)
 		remark(j,
 		    "%s: EXIF orientation %d is not applied; were the boxes drawn on the stored "
 		    "pixels?",

@@ -78,7 +78,7 @@ read_tail(struct member *m, struct err *e)
 {
 	const struct shard_foot *f = &m->foot;
 	unsigned char *index, *boxes;
-	const char *why;
+	const char *why, *bad = NULL;
 
 	m->names_len = f->length - SHARD_FOOT - f->names;
 	index = (unsigned char *)read_part(
@@ -103,13 +103,20 @@ read_tail(struct member *m, struct err *e)
 		    n->length > f->index - n->offset || n->box > f->nbox ||
 		    n->nbox > f->nbox - n->box || n->name >= m->names_len ||
 		    n->length < shard_image_at(n->name_len, n->nbox) || n->name_len > 65535 ||
-		    n->w < 1 || n->h < 1 || n->codec > CODEC_RAW || n->orientation > 8)
+		    n->w < 1 || n->h < 1 || n->codec > CODEC_RAW ||
+		    (n->orientation & ~REC_TURN) > 8)
 			why = "index";
 	}
-	for (uint64_t i = 0; i < f->nbox; i++)
+	for (uint64_t i = 0; i < f->nbox && !bad; i++) {
 		shard_get_box(boxes + i * SHARD_BOX, &m->box[i]);
+		if ((bad = shard_box_bad(&m->box[i])))
+			err_set(e, "%s: box %llu has %s: want it packed anew", m->path,
+			    (unsigned long long)i, bad);
+	}
 	free(index);
 	free(boxes);
+	if (bad)
+		return -1;
 	return why ? err_set(e, "%s: %s: out of bounds, the file is damaged", m->path, why) : 0;
 }
 
@@ -426,6 +433,16 @@ shard_read(struct shard *s, long n, struct record *r, unsigned char **buf, size_
 	}
 	return err_set(e, "%s: record %ld (%s) at byte %llu: %s", m->path, n, r->name,
 	    (unsigned long long)en->offset, why.msg);
+}
+
+int
+record_decode(const struct record *r, struct image *im, struct err *e)
+{
+	if (image_decode(r->bytes, r->nbytes, im, e))
+		return -1;
+	if (r->orientation & REC_TURN)
+		image_turn(im, r->orientation & ~REC_TURN);
+	return 0;
 }
 
 static int

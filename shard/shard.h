@@ -16,9 +16,11 @@ extern "C" {
 /* ---- shard.c: the packed format ------------------------------------------------------------ */
 
 enum codec { CODEC_JPEG, CODEC_PNG, CODEC_OTHER, CODEC_RAW };
+enum { REC_TURN = 16 };			/* in orientation: it is to be applied */
 struct record {
 	int64_t id;			/* COCO image id, -1 where there is none */
-	int w, h, orientation;		/* as stored; EXIF orientation, 0 where none is said */
+	int w, h;			/* of the picture that its boxes are on */
+	int orientation;		/* EXIF's, 0 where none is said; REC_TURN */
 	enum codec codec;
 	const char *name;
 	const struct box *box;
@@ -64,6 +66,9 @@ uint64_t stream_end(const struct shard_stream *);	/* offset behind it */
 void stream_uuid(const struct shard_stream *, unsigned char uuid[16]);
 void stream_close(struct shard_stream *);
 
+/* The picture of a record: decoded, and turned where it says so. */
+int record_decode(const struct record *, struct image *, struct err *);
+
 /* shardcodec.c: the structures on disk (man/yolo-shard.5), for the shard*.c files. */
 enum { SHARD_HEAD = 4096, SHARD_REC = 80, SHARD_BOX = 64, SHARD_ENTRY = 64, SHARD_FOOT = 128,
 	SHARD_ALIGN = 64 };
@@ -94,6 +99,8 @@ void shard_put_rec(unsigned char *, const struct shard_rec *);
 int shard_get_rec(const unsigned char *, struct shard_rec *, struct err *);
 void shard_put_box(unsigned char *, const struct box *);
 void shard_get_box(const unsigned char *, struct box *);
+/* NULL, or why it is none: not finite, a negative side. */
+const char *shard_box_bad(const struct box *);
 void shard_put_entry(unsigned char *, const struct shard_entry *);
 void shard_get_entry(const unsigned char *, struct shard_entry *);
 void shard_put_foot(unsigned char *, const struct shard_foot *);
@@ -111,6 +118,7 @@ struct pack_opts {
 	int nin, nul;			/* nul: the list on stdin ends its names with NUL */
 	int w, h, quality;		/* recode to fit w x h, 0: as it is; quality 0: 90 */
 	int threads, salvage;	/* salvage: take what is whole of a damaged shard or stream */
+	int stored;			/* EXIF's orientation is not applied */
 	long max_bad;			/* -1: labels without limit, pictures none */
 	uint64_t limit;			/* bytes of a piece, 0: one file */
 	label_report *report;
@@ -125,6 +133,8 @@ struct pack_job {			/* one picture on its way */
 	unsigned char *bytes;
 	size_t cap;
 	char *bad, *note;		/* why it is left out; remarks, one a line */
+	size_t note_len, note_cap;
+	int packed;			/* out of a shard: its record says whether it is turned */
 	int done;
 };
 /* 0 packed; -1 failed, nothing written. */

@@ -4,6 +4,7 @@
  * The layout is man/yolo-shard.5's.  What is loaded is checked here as far as it can be without
  * the file: magic numbers, checksums, ranges. */
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,7 +129,7 @@ shard_get_rec(const unsigned char *p, struct shard_rec *r, struct err *e)
 	r->nbox = (unsigned)get(p + 52, 4);
 	if (kind < REC_META || kind > REC_END || r->payload != get(p + 24, 8) ||
 	    r->payload > (uint64_t)1 << 40 || w > INT_MAX || h > INT_MAX || r->codec > CODEC_RAW ||
-	    r->nbox > INT_MAX / SHARD_BOX || r->orientation > 8 ||
+	    r->nbox > INT_MAX / SHARD_BOX || (r->orientation & ~REC_TURN) > 8 ||
 	    shard_image_at(r->name_len, r->nbox) > r->payload + SHARD_REC)
 		return err_set(e, "a record out of bounds");
 	r->kind = (enum rec_kind)kind;
@@ -163,6 +164,15 @@ shard_get_box(const unsigned char *p, struct box *b)
 	b->id = (int64_t)get(p + 40, 8);
 	b->cls = (int)(int32_t)get(p + 48, 4);
 	b->flags = (int)(int32_t)get(p + 52, 4);
+}
+
+const char *
+shard_box_bad(const struct box *b)
+{
+	if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(b->w) || !isfinite(b->h) ||
+	    !isfinite(b->area) || !isfinite(b->x + b->w) || !isfinite(b->y + b->h))
+		return "numbers that are not finite";
+	return b->w < 0 || b->h < 0 ? "a negative side" : NULL;
 }
 
 void

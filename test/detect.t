@@ -382,7 +382,7 @@ $status = with_pipe(sub {
 	my ($pid, $to, $from) = @_;
 	print $to "$digits\n";
 	for (1 .. 500) {		# until it looks for the signal
-		last if slurp("/proc/$pid/status") =~ /^SigCgt:.*[4-7c-f][0-9a-f]{3}$/m;
+		last if slurp("/proc/$pid/status") =~ /^SigBlk:.*[4-7c-f][0-9a-f]{3}$/m;
 		sleep .05;
 	}
 	sleep .3;

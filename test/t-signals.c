@@ -74,7 +74,7 @@ main(int argc, char **argv)
 	(void)argc;
 	program(argv, "t-signals");
 	signal(SIGHUP, SIG_DFL);
-	catch_end(on_signal);
+	catch_end(on_signal, 0);
 	for (int threads = 1; threads <= 2; threads++) {
 		struct dev_opts o = { .threads = threads };
 		struct dev *d = dev_open("cpu", &o, &e);

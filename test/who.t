@@ -148,9 +148,12 @@ for my $from (sort keys %use) {
 clean('libraries are called from one place each', @lib);
 
 # What a handler of signals sets; what util knows of the process itself (its locale, its line on the
-# terminal); operands that stand for none given, as char ** wants them; stb's own.
-my $fine = qr/^(bencheval|trainrun|yolo-detect|yolo-prep):\ (asked|running|stop|stopped_by)\b |
-	^util:\ (c|progress_len|stdout_told)\b | ^stb:\ (firstmap|mapping)\b |
+# terminal), and end (its signals, files being written); operands that stand for none given, as
+# char ** wants them; stb's own.
+my $fine = qr/^(bencheval|trainrun|yolo-detect|yolo-prep):\ (asked|stop|stopped_by)\b |
+	^yolo-detect:\ running |
+	^util:\ (c|progress_len|stdout_told)\b |
+	^end:\ (end|set)\b | ^stb:\ (firstmap|mapping|limit)\b | ^image:\ threads\b |
 	^(trainprep|yolo-eval|yolo-prep):\ (demo|standard|from_stdin)\b/x;
 clean('no mutable variables, static ones too, but those named here', grep { !/$fine/ } @global);
 

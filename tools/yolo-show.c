@@ -313,7 +313,7 @@ pixels(const struct pic *p, struct image *im, struct err *e)
 	if (!p->shard)
 		return image_load(p->path, im, e);
 	bad = shard_read(p->shard, p->record, &r, &buf, &cap, e);
-	if (!bad && image_decode(r.bytes, r.nbytes, im, e)) {
+	if (!bad && record_decode(&r, im, e)) {
 		struct err why = *e;
 
 		bad = err_set(e, "%s: record %ld (%s): %.700s", shard_path(p->shard, p->record),

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -454,6 +455,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 		return -1;
 	if (c->arg['w'] && !c->resume && access(c->arg['w'], R_OK)) /* before hours of packing */
 		return err_set(e, "%s: %s", c->arg['w'], strerror(errno));
+	if (c->arg['w'] && !c->resume && weights_foreign(c->arg['w'], e))
+		return -1;
 	if (c->arg['w'] && !c->resume && !weights_plain(c->arg['w']))
 		return err_set(e, "-w %s: want a plain file: each rank reads it", c->arg['w']);
 	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) ||
@@ -532,7 +535,7 @@ pack(const struct train_cmd *c, char *const *in, int n, int val, const char *out
 	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
 	char **argv = (char **)xcalloc((size_t)n + 9, sizeof *argv);
 	int k = 0, status;
-	pid_t pid;
+	pid_t pid, parent = getpid();
 
 	if (len < 0)
 		len = 0;
@@ -555,6 +558,10 @@ pack(const struct train_cmd *c, char *const *in, int n, int val, const char *out
 		argv[k++] = in[i];
 	fflush(NULL);
 	if (!(pid = fork())) {
+		/* it shall not outlive this program, whatever ends that */
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (getppid() != parent)
+			_exit(1);
 		execvp(len ? prep : "yolo-prep", argv);
 		warn("%s: %s", prep, strerror(errno));
 		_exit(127);

@@ -390,7 +390,7 @@ train_rank(struct train_cmd *c, const struct world *w, struct err *e)
 	struct train_run r = { .c = c };
 	int status;
 
-	catch_end(on_signal);
+	catch_end(on_signal, 0);
 	if (c->resume && !w->rank) {
 		warn("resuming %s at step %ld", c->dir, c->from.step);
 		train_tell_ranks(c);
@@ -419,12 +419,14 @@ open_log(const char *dir, const char *name, const char *head, long step, struct 
 {
 	char *path = path_join(dir, name), *old = NULL;
 	struct outfile o;
-	struct err why;
 	size_t len = 0;
 	FILE *f = NULL;
 
-	if (step > 0)
-		old = file_read(path, (size_t)1 << 34, &len, &why);	/* missing: begun anew */
+	if (step > 0 && !(old = plain_read(path, (size_t)1 << 34, &len, e)) &&
+	    (!access(path, F_OK) || errno != ENOENT)) {	/* missing: begun anew */
+		free(path);
+		return NULL;
+	}
 	if (!out_open(&o, path, e)) {
 		fputs(head, o.f);
 		for (char *p = old, *nl; p && (nl = strchr(p, '\n')); p = nl + 1)
