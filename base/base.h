@@ -58,6 +58,8 @@ void calm_threads(char **argv);
  * the 128 bytes that the kernel spares when it puts a handler's frame there: a handler on the
  * usual stack changes them, and the program computes nonsense or dies. */
 void catch_end(void (*f)(int));
+/* After it: f gets SIGUSR1 too, blocked or not, on the same stack; it interrupts no call. */
+void catch_save(void (*f)(int));
 void leave_signals(void);	/* this thread, which computes too, gets none of them */
 int cores(void);	/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */

@@ -234,6 +234,19 @@ calm_threads(char **argv)
 static const int end_signal[] = { SIGINT, SIGTERM, SIGHUP };
 
 void
+catch_save(void (*f)(int))
+{
+	struct sigaction sa = { .sa_handler = f, .sa_flags = SA_ONSTACK | SA_RESTART };
+
+	sigset_t set;
+
+	sigaction(SIGUSR1, &sa, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+void
 catch_end(void (*f)(int))
 {
 	struct sigaction sa = { .sa_handler = f, .sa_flags = SA_ONSTACK }, was;
@@ -257,6 +270,7 @@ leave_signals(void)
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof end_signal / sizeof *end_signal; i++)
 		sigaddset(&set, end_signal[i]);
+	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -129,6 +130,21 @@ take_saved(struct train_cmd *c, char *line, struct err *e)
 	return settings_set(&c->set, value, e);
 }
 
+void
+train_damaged(const char *dir, struct err *e)
+{
+	char *before = path_join(dir, TRAIN_BEFORE);
+	struct checkpoint c;
+	struct err was = *e, why;
+
+	if (!checkpoint_read(before, &c, &why)) {
+		err_set(e, "%.600s; to go on from step %ld, the checkpoint before: mv %s "
+		    "%s/last.safetensors", was.msg, c.step, before, dir);
+		checkpoint_free(&c);
+	}
+	free(before);
+}
+
 static int
 resume_options(struct train_cmd *c, struct err *e)
 {
@@ -136,6 +152,8 @@ resume_options(struct train_cmd *c, struct err *e)
 	int r = checkpoint_read(path, &c->from, e);
 
 	free(path);
+	if (r)
+		train_damaged(c->dir, e);
 	if (r || nothing_new(c, e))
 		return -1;
 	copy = c->saved = xstrdup(c->from.options);
@@ -317,8 +335,8 @@ alive(long pid)
 static void
 sweep(const char *dir)
 {
-	static const char *const ours[] = { "last.safetensors", "best.safetensors", "best.weights",
-		"run.cfg", "log.tsv", "val.tsv", "train.shard", "val.shard",
+	static const char *const ours[] = { "last.safetensors", TRAIN_BEFORE, "best.safetensors",
+		"best.weights", "run.cfg", "log.tsv", "val.tsv", "train.shard", "val.shard",
 		"train.again.shard", "val.again.shard", NULL };
 	DIR *d = opendir(dir);
 	struct dirent *f;
@@ -482,6 +500,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 		c->from.loss = xstrdup(loss_name(c->recipe.train.loss.kind));
 		c->from.cfg = xstrdup(c->cfg->text);
 	}
+	if (!c->from.val)		/* a new run, or a checkpoint from before it was said */
+		c->from.val = xstrdup(c->val ? shard_uuid(c->val) : "none");
 	free(c->from.options);
 	c->from.options = options_text(c);
 	c->threads = train_threads(c, (int)c->ranks, 0);
@@ -531,7 +551,7 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
 	char **argv = (char **)xcalloc((size_t)n + 8, sizeof *argv);
 	int k = 0, status;
-	pid_t pid;
+	pid_t pid, parent = getpid();
 
 	if (len < 0)
 		len = 0;
@@ -552,6 +572,9 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 		argv[k++] = in[i];
 	fflush(NULL);
 	if (!(pid = fork())) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);	/* it ends with this program */
+		if (getppid() != parent)
+			_exit(1);
 		execvp(len ? prep : "yolo-prep", argv);
 		warn("%s: %s", prep, strerror(errno));
 		_exit(127);
@@ -658,9 +681,10 @@ static int
 open_again(struct train_cmd *c, struct err *e)
 {
 	char *path = path_join(c->dir, "val.shard"), *const in[] = { (char *)c->arg['v'] };
+	const char *was = c->from.val;	/* a file alone may be of a first try that failed */
 	struct stat st;
 	struct err why;
-	int had = !lstat(path, &st);
+	int had = was ? strcmp(was, "none") != 0 : !lstat(path, &st);
 	struct shard *val;
 
 	c->train = c->nin ? same_data(c, "train", c->in, c->nin, c->from.data, e) :
@@ -674,11 +698,15 @@ open_again(struct train_cmd *c, struct err *e)
 		err_set(e, "-v %s: the run was started without it", in[0]);
 		had = -1;
 	} else if (c->train && c->arg['v']) {
-		val = shard_open(path, &why);
-		c->val = same_data(c, "val", in, 1, val ? shard_uuid(val) : NULL, e);
+		val = was ? NULL : shard_open(path, &why);
+		c->val = same_data(c, "val", in, 1, was ? was : val ? shard_uuid(val) : NULL, e);
 		shard_close(val);
-	} else if (c->train && had)
+	} else if (c->train && had) {
 		c->val = data(c, "val", NULL, 0, e);
+		if (c->val && was && strcmp(was, shard_uuid(c->val)))
+			had = err_set(e, "%s: not the data that the run was validated on (uuid %s, "
+			    "was %s)", path, shard_uuid(c->val), was);
+	}
 	free(path);
 	return !c->train || had < 0 || (had && !c->val) ? -1 : 0;
 }

@@ -14,11 +14,12 @@ const char *const val_name[VAL_COLS] = { "AP", "AP50", "AP75", "APs", "APm", "AP
 
 struct found { struct eval_det *det; int n; };
 struct validator {
+	struct val_opts o;
 	struct detector *det;
 	struct shard *shard;
 	struct eval_truth truth;
 	struct eval_opts opt;
-	int threads, *cls, nclass;	/* cls: class of the truth for a class of the net, or -1 */
+	int *cls, nclass;	/* cls: class of the truth for a class of the net, or -1 */
 	int *pic;			/* picture of the truth that a record is */
 	struct found *found;		/* per picture of the truth */
 };
@@ -90,24 +91,24 @@ map_records(struct validator *v, struct err *e)
 }
 
 struct validator *
-validator_open(struct dev *d, const struct cfg *c, struct shard *s, const char *path, int batch,
-    int threads, enum loss_kind loss, int rect, struct err *e)
+validator_open(struct dev *d, const struct cfg *c, const char *path, const struct val_opts *vo,
+    struct err *e)
 {
 	struct validator *v = (struct validator *)xcalloc(1, sizeof *v);
 	struct detect_opts o;
 
 	detect_defaults(&o, c);
 	detect_eval(&o);
-	o.batch = batch < DETECT_BATCH ? batch : DETECT_BATCH;
-	o.softmax = detect_softmax(loss);
-	o.rect = rect;
+	o.batch = vo->batch < DETECT_BATCH ? vo->batch : DETECT_BATCH;
+	o.softmax = detect_softmax(vo->loss);
+	o.rect = vo->rect;
 	o.w = c->net.w;
 	o.h = c->net.h;
-	v->shard = s;
-	v->threads = threads;
+	v->o = *vo;
+	v->shard = vo->shard;
 	eval_defaults(&v->opt);
 	v->opt.rules = 1u << EV_COCO;
-	v->opt.threads = threads;
+	v->opt.threads = vo->threads;
 	if (eval_truth_read(&v->truth, path, NULL, e) || !(v->det = detector_open(d, c, &o, e))) {
 		validator_close(v);
 		return NULL;
@@ -168,23 +169,23 @@ keep(struct validator *v, long record, const struct picture *p, const struct det
 }
 
 static int
-detect_all(struct validator *v, struct sync *sync, struct err *e)
+detect_all(struct validator *v, struct err *e)
 {
-	struct input_opts io = detector_inputs(v->det, v->threads);
+	struct input_opts io = detector_inputs(v->det, v->o.threads);
 	struct inputs *in = inputs_open_shard(v->shard, &io);
 	struct detections *out = (struct detections *)xcalloc((size_t)io.batch, sizeof *out);
 	struct pictures *p;
 	long done = 0, all = shard_count(v->shard);
 	int bad = 0;
 
-	while (!bad && (p = inputs_next(in))) {
+	while (!bad && !(bad = v->o.stop && v->o.stop()) && (p = inputs_next(in))) {
 		bad = detector_run(v->det, p, out, e);
 		for (int i = 0; i < p->n && !bad; i++)
 			bad = keep(v, done + i, &p->pic[i], &out[i], e);
 		progress("validating: %ld of %ld pictures", done += p->n, all);
 		inputs_free(in, p);
-		if (sync)
-			sync_alive(sync);
+		if (v->o.sync)
+			sync_alive(v->o.sync);
 	}
 	inputs_close(in);
 	free(out);
@@ -228,13 +229,13 @@ validator_undefined(struct validator *v, int col)
 }
 
 int
-validator_run(struct validator *v, const float *train, const float *stat, struct sync *sync,
-    struct val_result *r, struct err *e)
+validator_run(struct validator *v, const float *train, const float *stat, struct val_result *r,
+    struct err *e)
 {
 	int bad;
 
 	net_fold(v->det->net, train, stat);
-	bad = detect_all(v, sync, e);
+	bad = detect_all(v, e);
 	if (!bad)
 		score(v, r);
 	forget(v);
