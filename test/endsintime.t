@@ -122,6 +122,32 @@ stop TERM $pid; kill $pager
 [ $status = 143 ] && [ $took -lt 2000 ] && [ "$(meta "$t/paged/last.safetensors" step)" -gt 50 ]
 ok $? "a standard output that blocks: $status after $took ms, with a checkpoint"
 
+# ---- suspended: as a whole, and one rank alone
+bg() { exec setsid ./yolo-train -q -c "$cfg" -O threads=1 -d cpu "$@" 2>"$t/err"; }
+bg -g 2 -e 100000 -O stall=1 -o "$t/sus" "$t/train.shard" >"$t/out" &
+pid=$!
+await $pid [ -e "$t/sus/last.safetensors" ]
+kill -STOP -$pid; sleep 2.5; kill -CONT -$pid
+lines=$(wc -l <"$t/out")
+await $pid eval '[ $(wc -l <"$t/out") -gt $((lines + 20)) ]'
+stop TERM $pid
+[ $status = 143 ] && ! has stalled; ok $? "a run that was suspended as a whole goes on: $status"
+bg -g 2 -e 100000 -O stall=1 -o "$t/sus1" "$t/train.shard" >"$t/out" &
+pid=$!
+await $pid [ -e "$t/sus1/last.safetensors" ]
+rank=$(cut -d ' ' -f 2 "/proc/$pid/task/$pid/children")
+kill -STOP $rank; wait $pid
+[ $? = 1 ] && has "rank 1 stalled for 1 s: .* on $(uname -n); after step .* step .*sus1/last.s"
+ok $? 'a rank that is suspended alone: who, where, how far, and what -R goes on from'
+
+# ---- memory
+(ulimit -v 1000000; run -s 416 -b 4000 -o "$t/large" "$t/train.shard" >"$t/out")
+[ $? = 1 ] && has 'the run needs .* at batch 4000, .*ulimit -v.*the largest batch that fits is -b'
+ok $? 'a batch that is too large for memory is told before the first step'
+fits=$(sed -n 's/.*largest batch that fits is -b \([0-9]*\).*/\1/p' "$t/err")
+(ulimit -v 1000000; run -s 416 -O steps=1 -b "$fits" -o "$t/fits" "$t/train.shard" >"$t/out")
+ok $? "... with the largest that does, $fits, and that does"
+
 # ---- steps that are of no effect
 run -O lr=1e30 -O clip=0 -O warmup=0 -O steps=4 -o "$t/nan" "$t/train.shard" >"$t/out"
 [ $? = 1 ] && has 'no effect'; ok $? 'a run whose steps are all not finite has not succeeded'

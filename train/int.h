@@ -12,6 +12,8 @@ extern "C" {
 /* ---- trainrun.c: what the files of a run share --------------------------------------------- */
 
 size_t train_ring_bytes(struct train_cmd *);	/* what the loader takes */
+/* trainmem.c: -1: the run does not fit into memory, and the largest batch that does. */
+int train_memory(struct train_cmd *c, struct dev *d, struct err *e);
 /* The device of a rank: -d, one of a list, or the best there is. */
 struct dev *train_device(const struct train_cmd *, int rank, const struct dev_opts *, struct err *);
 /* The checkpoint before the last one, and into a message that the last is damaged. */

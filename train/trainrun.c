@@ -194,7 +194,8 @@ open_sizes(struct train_run *r, const struct net_opts *o, struct err *e)
 	int w, h, bad;
 
 	schedule_size_max(p, &w, &h);
-	if (cfg_resize(c, w, h, e) || !(net = net_open(r->dev, c, o, e)))
+	if (cfg_resize(c, w, h, e) || train_memory(r->c, r->dev, e) ||
+	    !(net = net_open(r->dev, c, o, e)))
 		return NULL;
 	for (int i = bad = 0; i < SIZE_TRIES && p->rule != SIZE_FIXED && !bad; i++) {
 		schedule_size_try(p, i, &w, &h);
@@ -516,8 +517,8 @@ static const char log_head[] = "#step\tepoch\timages\tsize\tlr\tloss\tbox\tobj\t
     "\twait_ms\tmem_mb\n";
 #define LOST "#lost\t%ld\t%ld"	/* steps whose rows are gone with a log that was moved away */
 
-/* The log so far; NULL: there is none, which is no error.  One that cannot be read must not be begun
- * anew. */
+/* The log so far; NULL: there is none, which is no error.  One that cannot be read must not be
+ * begun anew. */
 static char *
 old_log(const char *path, struct err *e)
 {
