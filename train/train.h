@@ -208,9 +208,8 @@ struct val_opts {
 	struct sync *sync;		/* is told that this rank works; may be NULL */
 	int (*stop)(void);		/* asked before each batch; NULL: never */
 };
-/* path: the shard's. */
-struct validator *validator_open(struct dev *, const struct cfg *, const char *path,
-    const struct val_opts *, struct err *);
+struct validator *validator_open(struct dev *, const struct cfg *, const struct val_opts *,
+    struct err *);
 void validator_close(struct validator *);
 int validator_undefined(struct validator *, int col);	/* without a box that it counts */
 /* Detect on the whole shard with these parameters (device memory) and score.  The values pass

@@ -979,7 +979,7 @@ run_files(struct train_run *r, struct err *e)
 		return -1;
 	path = path_join(c->dir, "val.shard");
 	if (c->val)
-		r->val = validator_open(r->dev, c->cfg, path, &vo, e);
+		r->val = validator_open(r->dev, c->cfg, &vo, e);
 	if (c->val)
 		bad = !r->val || check_best(r, path, e);
 	free(path);
