@@ -61,6 +61,7 @@ void calm_threads(char **argv);
  * patience seconds later is ended with 128 + the signal, and what it was writing is removed; 0: it
  * is waited for. */
 void catch_end(void (*f)(int), double patience);
+void catch_save(void (*f)(int));	/* before it: that thread calls f at SIGUSR1 */
 void leave_signals(void);	/* this thread, which computes too, gets none of them */
 void tmp_begin(const char *path);	/* a file or folder that is only whole at tmp_end */
 void tmp_end(const char *path);

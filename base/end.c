@@ -22,7 +22,7 @@ static struct {			/* of the process */
 	pthread_mutex_t lock;
 	char **v;			/* what is being written: files, folders */
 	size_t n, cap;
-	void (*f)(int);
+	void (*f)(int), (*save)(int);
 	double patience;
 } end = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -37,6 +37,8 @@ end_signals(sigset_t *set)
 	sigaddset(set, SIGTERM);
 	if (sigaction(SIGHUP, NULL, &was) || was.sa_handler != SIG_IGN)
 		sigaddset(set, SIGHUP);
+	if (end.save)
+		sigaddset(set, SIGUSR1);
 }
 
 void
@@ -46,6 +48,7 @@ leave_signals(void)
 
 	end_signals(&set);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -96,8 +99,8 @@ wait_for_end(void *arg)
 	do {
 		while (sigwait(set, &sig))
 			;
-		end.f(sig);
-	} while (end.patience <= 0);
+		(sig == SIGUSR1 ? end.save : end.f)(sig);
+	} while (sig == SIGUSR1 || end.patience <= 0);
 	t.tv_sec = (time_t)end.patience;
 	t.tv_nsec = (long)((end.patience - (double)t.tv_sec) * 1e9);
 	while (nanosleep(&t, &t) && errno == EINTR)
@@ -109,6 +112,12 @@ wait_for_end(void *arg)
 	if (poll(&p, 1, 0) == 1 && p.revents == POLLOUT && write(p.fd, line, (size_t)told) < 0)
 		told = 0;			/* nobody who would read it */
 	_exit(128 + sig);
+}
+
+void
+catch_save(void (*f)(int))
+{
+	end.save = f;
 }
 
 void

@@ -148,6 +148,7 @@ struct eval_pic {
 	int64_t id;			/* EVAL_NOID: none */
 	int w, h, n;			/* 0 0: not known; n boxes */
 	size_t first;			/* in box */
+	int nth;			/* in the order of the file */
 };
 struct eval_names;
 struct eval_truth {

@@ -191,6 +191,9 @@ struct checkpoint {		/* what a run needs to go on, besides the tensors */
 	char *options;			/* one "letter=value" a line, sorted */
 	char *loss, *cfg;		/* cfg: the text */
 	char *precision;	/* computed in; NULL in files from before there was a choice */
+	int due;		/* this step's validation is still to come */
+	char *val;	/* uuid of the validation shard, "none"; NULL in files from before it */
+	char *rows;			/* those of val.tsv so far */
 };
 void checkpoint_free(struct checkpoint *);
 int checkpoint_save(const char *path, const struct cfg *, const struct params *,

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include "base/base.h"
 #include "labels/labels.h"
+#include "shard/shard.h"
 #include "eval/eval.h"
 
 #ifdef __cplusplus
@@ -18,6 +19,8 @@ extern "C" {
 
 /* Kind by content.  names: class names of a kind that has none, or NULL. */
 int eval_truth_read(struct eval_truth *, const char *path, const char *names, struct err *);
+/* Of a shard that is open: the same, but names are not looked up in it. */
+int eval_truth_shard(struct eval_truth *, struct shard *, struct err *);
 int eval_truth_class(const struct eval_truth *, int64_t id);	/* its index, -1: not there */
 void eval_truth_close(struct eval_truth *);
 

@@ -389,6 +389,7 @@ new_pic(struct eval_truth *t, size_t *cap, const char *name, int64_t id, int w, 
 	p->w = w;
 	p->h = h;
 	p->first = t->nbox;
+	p->nth = t->n - 1;
 	return p;
 }
 
@@ -467,17 +468,14 @@ take_boxes(struct eval_truth *t, size_t *cap, const struct box *box, int n)
 }
 
 static int
-from_shard(struct eval_truth *t, const char *path, struct err *e)
+from_shard(struct eval_truth *t, struct shard *s, struct err *e)
 {
-	struct shard *s = shard_open(path, e);
 	size_t cap = 0, bcap = 0;
 	struct record r;
 	char **name;
 	int64_t *id;
 	int bad = 0, n;
 
-	if (!s)
-		return -1;
 	n = shard_classes(s, &name, &id);
 	for (long i = 0; i < shard_count(s) && !bad; i++) {
 		if (!(bad = shard_labels(s, i, &r, e))) {
@@ -487,8 +485,29 @@ from_shard(struct eval_truth *t, const char *path, struct err *e)
 	}
 	if (!bad)
 		take_classes(t, name, id, n);
-	shard_close(s);
 	return bad;
+}
+
+int
+eval_truth_shard(struct eval_truth *t, struct shard *s, struct err *e)
+{
+	memset(t, 0, sizeof *t);
+	if (from_shard(t, s, e)) {
+		eval_truth_close(t);
+		return -1;
+	}
+	order_pics(t);
+	return 0;
+}
+
+static int
+from_shard_file(struct eval_truth *t, const char *path, struct err *e)
+{
+	struct shard *s = shard_open(path, e);
+	int bad = !s || from_shard(t, s, e);
+
+	shard_close(s);
+	return bad ? -1 : 0;
 }
 
 static void
@@ -675,7 +694,7 @@ eval_truth_other(struct eval_truth *t, const char *path, const char *names, stru
 	if (path_isdir(path) && (n = only_txt(path, &file, e)) < 0)
 		return -1;
 	r = n > 0 ? from_txt(t, path, names, file, n, e) : shard_is(path) ?
-	    from_shard(t, path, e) : from_labels(t, path, names, e);
+	    from_shard_file(t, path, e) : from_labels(t, path, names, e);
 	if (n > 0)
 		eval_folder_free(file, n);
 	if (!r && t->nclass > 65535)

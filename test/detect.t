@@ -179,8 +179,10 @@ SKIP: {
 	is((run('./yolo-prep', '-q', '-o', "$dir/ids.shard", "$dir/by.json:$dir/p"))[0], 0, 'pack');
 	is(ids('-n', $pair, '-O', "ids=$dir/ids.shard"), '42 90', 'ids of a shard');
 }
-spew("$dir/noids.txt", "$digits\n");
-like(ids('-O', "ids=$dir/noids.txt"), qr/none of its 1 pictures has an id/, 'a truth without ids');
+mkdir "$dir/noids";
+system('cp', $digits, "$dir/noids/1.ppm");
+spew("$dir/noids/list.txt", "$dir/noids/1.ppm\n");
+like(ids('-O', "ids=$dir/noids/list.txt"), qr/none of its 1 pictures has an id/, 'a truth without ids');
 ($rc) = detect(@m, '-f', 'yolo', '-o', "$dir/txt", $a, $none, $wide);
 is($rc, 0, '-f yolo');
 my @yolo = split /[ \n]/, slurp("$dir/txt/a.txt");

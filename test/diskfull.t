@@ -88,7 +88,7 @@ done
 
 # A new run: whatever it leaves can be read; what is there of a log is whole rows.
 kb=16 failed=0 bad=
-left='\(train.shard\|run.cfg\|log.tsv\|val.tsv\|best.weights\|\(last\|best\).safetensors\)'
+left='\(train.shard\|run.cfg\|log.tsv\|val.tsv\|best.weights\|\(last\|last-1\|best\).safetensors\)'
 while [ -z "$bad" ] && [ $kb -lt 2000 ]; do
 	disk $kb
 	on ./yolo-train -q -c test/small.cfg -d cpu -O threads=1 -O steps=4 -O save=2 \

@@ -130,6 +130,21 @@ take_saved(struct train_cmd *c, char *line, struct err *e)
 	return settings_set(&c->set, value, e);
 }
 
+void
+train_damaged(const char *dir, struct err *e)
+{
+	char *before = path_join(dir, TRAIN_BEFORE);
+	struct checkpoint c;
+	struct err was = *e, why;
+
+	if (!checkpoint_read(before, &c, &why)) {
+		err_set(e, "%.600s; to go on from step %ld, the checkpoint before: mv %s "
+		    "%s/last.safetensors", was.msg, c.step, before, dir);
+		checkpoint_free(&c);
+	}
+	free(before);
+}
+
 static int
 resume_options(struct train_cmd *c, struct err *e)
 {
@@ -137,6 +152,8 @@ resume_options(struct train_cmd *c, struct err *e)
 	int r = checkpoint_read(path, &c->from, e);
 
 	free(path);
+	if (r)
+		train_damaged(c->dir, e);
 	if (r || nothing_new(c, e))
 		return -1;
 	copy = c->saved = xstrdup(c->from.options);
@@ -318,8 +335,8 @@ alive(long pid)
 static void
 sweep(const char *dir)
 {
-	static const char *const ours[] = { "last.safetensors", "best.safetensors", "best.weights",
-		"run.cfg", "log.tsv", "val.tsv", "train.shard", "val.shard",
+	static const char *const ours[] = { "last.safetensors", TRAIN_BEFORE, "best.safetensors",
+		"best.weights", "run.cfg", "log.tsv", "val.tsv", "train.shard", "val.shard",
 		"train.again.shard", "val.again.shard", NULL };
 	DIR *d = opendir(dir);
 	struct dirent *f;
@@ -485,6 +502,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 		c->from.loss = xstrdup(loss_name(c->recipe.train.loss.kind));
 		c->from.cfg = xstrdup(c->cfg->text);
 	}
+	if (!c->from.val)		/* a new run, or a checkpoint from before it was said */
+		c->from.val = xstrdup(c->val ? shard_uuid(c->val) : "none");
 	free(c->from.options);
 	c->from.options = options_text(c);
 	c->threads = train_threads(c, (int)c->ranks, 0);
@@ -558,8 +577,7 @@ pack(const struct train_cmd *c, char *const *in, int n, int val, const char *out
 		argv[k++] = in[i];
 	fflush(NULL);
 	if (!(pid = fork())) {
-		/* it shall not outlive this program, whatever ends that */
-		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		prctl(PR_SET_PDEATHSIG, SIGTERM);	/* it ends with this program */
 		if (getppid() != parent)
 			_exit(1);
 		execvp(len ? prep : "yolo-prep", argv);
@@ -669,9 +687,10 @@ static int
 open_again(struct train_cmd *c, struct err *e)
 {
 	char *path = path_join(c->dir, "val.shard"), *const in[] = { (char *)c->arg['v'] };
+	const char *was = c->from.val;	/* a file alone may be of a first try that failed */
 	struct stat st;
 	struct err why;
-	int had = !lstat(path, &st);
+	int had = was ? strcmp(was, "none") != 0 : !lstat(path, &st);
 	struct shard *val;
 
 	c->train = c->nin ? same_data(c, "train", c->in, c->nin, c->from.data, e) :
@@ -685,11 +704,15 @@ open_again(struct train_cmd *c, struct err *e)
 		err_set(e, "-v %s: the run was started without it", in[0]);
 		had = -1;
 	} else if (c->train && c->arg['v']) {
-		val = shard_open(path, &why);
-		c->val = same_data(c, "val", in, 1, val ? shard_uuid(val) : NULL, e);
+		val = was ? NULL : shard_open(path, &why);
+		c->val = same_data(c, "val", in, 1, was ? was : val ? shard_uuid(val) : NULL, e);
 		shard_close(val);
-	} else if (c->train && had)
+	} else if (c->train && had) {
 		c->val = data(c, "val", NULL, 0, e);
+		if (c->val && was && strcmp(was, shard_uuid(c->val)))
+			had = err_set(e, "%s: not the data that the run was validated on (uuid %s, "
+			    "was %s)", path, shard_uuid(c->val), was);
+	}
 	free(path);
 	return !c->train || had < 0 || (had && !c->val) ? -1 : 0;
 }
