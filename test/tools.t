@@ -17,7 +17,7 @@ echo work >"$t/mine/run/thesis"
 ok $? "demo: a run of another's stays"
 (cd "$t" && "$here/tools/demo" -h) >"$t/out" 2>&1
 [ $? = 2 ] && grep -q '^usage: tools/demo' "$t/out"; ok $? "demo: usage"
-for s in losses plot 'cfg-table -h'; do
+for s in losses plot campaign 'cfg-table -h'; do
 	(cd "$t" && eval "\"$here/tools/\"$s") >"$t/out" 2>&1
 	[ $? = 2 ] && grep -q '^usage: tools/' "$t/out"; ok $? "$s: usage"
 done
