@@ -66,6 +66,12 @@ LINK = $(CC) $(CFLAGS) $(OPENMP)
 KIND = $(NVCC) $(GENCODE) $(FLAGS)
 $(shell echo '$(KIND)' | cmp -s - .kind || echo '$(KIND)' >.kind)
 
+# Which source a figure of yolo-bench was of; "-" outside a repository.
+COMMIT := $(or $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null),-)
+$(shell echo '$(COMMIT)' | cmp -s - .commit || echo '$(COMMIT)' >.commit)
+obj/yolo-bench.o: CPPFLAGS += -DCOMMIT='"$(COMMIT)"'
+obj/yolo-bench.o: .commit
+
 default: $(PROG) $(TOOL) demo-data
 
 libyolo.a: $(MOD:%=obj/%.o) $(DEV:%=obj/%.cpu.o) $(DEV16:%=obj/%.cpu16.o) $(NVOBJ)
@@ -141,7 +147,7 @@ golden: test/golden
 	test/golden -p $(PRECISION) $(GOLDEN) $(WEIGHTS)
 clean:
 	rm -f *.a tools/*.o tools/*.d test/*.o test/*.d test/*.a $(PROG) $(TOOL) $(TEST) \
-	    test/golden config.mk .kind
+	    test/golden config.mk .kind .commit
 	rm -rf obj test/fake
 install: default
 	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \

@@ -5,7 +5,11 @@
 
 #include "yolo.h"
 
-static const struct { const char *name; int (*run)(int, char **); const char *help; } commands[] = {
+static const struct {
+	const char *name;
+	int (*run)(const struct bench_call *);
+	const char *help;
+} commands[] = {
 	{ "eval", bench_eval, "yolo-eval's reading and scoring against reading the bytes" },
 	{ "ops", bench_ops, "layers, parameters and BFLOPs of a cfg; runs nothing" },
 	{ "step", bench_step, "a training step against the machine's GEMM rate" },
@@ -48,7 +52,8 @@ main(int argc, char **argv)
 	for (int i = 0; i < NCOMMANDS; i++)
 		if (!strcmp(argv[1], commands[i].name)) {
 			argv[1] = (char *)prog;	/* getopt's messages begin with it */
-			return commands[i].run(argc - 1, argv + 1);
+			return commands[i].run(&(struct bench_call){ argc - 1, argv + 1,
+			    COMMIT });
 		}
 	for (int i = 0; later[i]; i++)
 		if (!strcmp(argv[1], later[i])) {

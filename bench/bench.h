@@ -12,9 +12,10 @@ extern "C" {
 
 /* ---- the subcommands of yolo-bench --------------------------------------------------------- */
 
-int bench_ops(int argc, char **argv);	/* exit status, as all of them */
-int bench_step(int argc, char **argv);
-int bench_eval(int argc, char **argv);
+struct bench_call { int argc; char **argv; const char *commit; };	/* of the source */
+int bench_ops(const struct bench_call *);	/* exit status, as all of them */
+int bench_step(const struct bench_call *);
+int bench_eval(const struct bench_call *);
 /* benchutil.c */
 double bench_median(double *t, int n);		/* sorts t */
 /* An option's number; -1: it is none, which is said. */

@@ -23,6 +23,14 @@ says 2 '-s 0: want a side' step -s 0
 says 2 'fp32, tf32' step -p fp8
 says 2 'one shard at most' step a.shard b.shard
 says 1 'No such file' step -c "$t/nosuch.cfg"
+says 1 'not a history of yolo-bench' step -H cfg/demo.cfg -c cfg/demo.cfg
+says 1 'not a plain file' step -H /dev/null -c cfg/demo.cfg
+says 1 'No such file' step -H "$t/none/h.tsv" -c cfg/demo.cfg
+says 2 'want tsv or mllog' step -f xml
+sh -c 'while :; do :; done' &
+spin=$!
+says 75 'the machine is busy' step -B -c cfg/demo.cfg
+kill $spin
 says 2 '-s x: want a side' ops --side x
 says 2 'takes no operand' ops cfg/demo.cfg
 says 2 'want some of coco' eval -m nosuch
@@ -53,6 +61,29 @@ awk -F '\t' 'NR == 1 { n = NF } NR == 2 { ok = NF == n && $7 > 0 && $9 > 0 }
 	NR == 3 { ok = ok && /^#layer/; n = NF } NR > 3 { ok = ok && NF == n && !/nan|inf/; rows++ }
 	END { exit !(ok && rows == 22) }' "$t/step"
 ok $? "step -C -o: two tables, whole"
+
+./yolo-bench step -q -c cfg/demo.cfg -b 1 -s 64 -O n=2 -O threads=1 -O warmup=0 -f mllog >"$t/ml"
+perl -MJSON::PP -ne 's/^:::MLLOG // or exit 1; $m = decode_json($_); $v{$m->{key}} = $m->{value};
+	exit 1 if $m->{time_ms} < 1.7e12 || !exists $m->{metadata}{lineno};
+	END { exit !($v{global_batch_size} == 1 && $v{run_stop}{status} eq "success" &&
+	    $v{tracked_stats}{throughput} > 0) }' "$t/ml"
+ok $? "step -f mllog: lines of JSON"
+
+# Two runs in a history: a line of its own each, the same key; a busy one is marked.
+sh -c 'while :; do :; done' &
+spin=$!
+for busy in 10 100; do
+	./yolo-bench step -q -c cfg/demo.cfg -b 1 -s 64 -O n=2 -O threads=1 -O warmup=0 \
+	    -O busy=$busy -H "$t/h" -o "$t/step" || break
+done
+kill $spin
+awk -F '\t' '/^#time/ { n = NF; for (i = 1; i <= NF; i++) at[$i] = i }
+	!/^#/ { rows++; ok += NF == n && $at["end"] == "." && $at["median_ms"] > 0 &&
+	    $at["gemm_peak"] > 0 && $at["copy_gb_s"] > 0 && $at["coco_118287_min"] > 0 &&
+	    $at["size"] == "64x64" && $at["n"] == 2 && $at["build"] != "-" && $at["cpu_ms"] != "-"
+	    key[$at["key"]]; busy = busy ($at["busy"] == "-" ? "-" : "b") }
+	END { for (k in key) k_s++; exit !(ok == 2 && k_s == 1 && busy == "b-") }' "$t/h"
+ok $? "step -H: a line a run"
 
 # A made-up set goes, also after a signal.
 mkdir "$t/tmp"
