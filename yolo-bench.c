@@ -10,14 +10,17 @@ static const struct {
 	int (*run)(const struct bench_call *);
 	const char *help;
 } commands[] = {
+	{ "check", bench_check, "is the newest run worse than those before it?" },
 	{ "eval", bench_eval, "yolo-eval's reading and scoring against reading the bytes" },
+	{ "mark", bench_mark, "accept a change: what is worse since then is not" },
 	{ "ops", bench_ops, "layers, parameters and BFLOPs of a cfg; runs nothing" },
+	{ "report", bench_report, "the history as a page with charts" },
 	{ "step", bench_step, "a training step against the machine's GEMM rate" },
+	{ "steps", bench_steps, "change points over the history" },
 };
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
 /* Of the plan, and to come: a call of one is told so, not that there is no such thing. */
-static const char *const later[] = { "loader", "prep", "sync", "scale", "doctor", "check", "mark",
-	"steps", "report", NULL };
+static const char *const later[] = { "loader", "prep", "sync", "scale", "doctor", NULL };
 
 static int
 usage(FILE *f)

@@ -20,9 +20,9 @@
 
 #include "bench/int.h"
 
-enum { SCHEMA = 1, COLUMNS = 128 };	/* COLUMNS: more than any schema's */
+enum { SCHEMA = 1, COLUMNS = 128 }; /* COLUMNS: more than any schema's */
 static const char magic[] = "#yolo-bench history, schema ";
-static const char old_head[] = "#cfg\tdevice\t";	/* of schema 0 */
+static const char old_head[] = "#cfg\tdevice\t"; /* of schema 0 */
 
 const char *const bench_col_name[BENCH_COLS] = { "time", "key", "command", "commit", "build",
 	"host", "cpu", "flags", "cores", "gpu", "driver", "cuda", "nccl", "kernel", "cfg",
@@ -34,8 +34,8 @@ const char *const bench_col_name[BENCH_COLS] = { "time", "key", "command", "comm
 
 /* What runs must have in common to be compared. */
 static const enum bench_col alike[] = { COL_COMMAND, COL_HOST, COL_CPU, COL_FLAGS, COL_CORES,
-	COL_GPU, COL_CFG, COL_CFG_DIGEST, COL_DEVICE, COL_PRECISION, COL_SIZE, COL_BATCH,
-	COL_RANKS, COL_THREADS, COL_SHARD, COL_SEED };
+	COL_GPU, COL_CFG, COL_CFG_DIGEST, COL_DEVICE, COL_PRECISION, COL_SIZE, COL_BATCH, COL_RANKS,
+	COL_THREADS, COL_SHARD, COL_SEED };
 enum { ALIKE = sizeof alike / sizeof *alike };
 
 void
@@ -91,13 +91,14 @@ row_key(struct bench_row *r)
 char *
 row_alike(const struct bench_row *r)
 {
-	static const struct { enum bench_col c; const char *before, *after; } part[] = {
-		{ COL_COMMAND, "", "" }, { COL_CFG, " ", "" }, { COL_SIZE, " ", "" },
+	static const struct {
+		enum bench_col c;
+		const char *before, *after;
+	} part[] = { { COL_COMMAND, "", "" }, { COL_CFG, " ", "" }, { COL_SIZE, " ", "" },
 		{ COL_BATCH, ", batch ", "" }, { COL_PRECISION, ", ", "" },
 		{ COL_DEVICE, " on ", "" }, { COL_RANKS, ", ", " ranks" },
-		{ COL_THREADS, ", ", " threads" }, { COL_GPU, ", ", "" }, { COL_SHARD, ", shard ",
-		"" }, { COL_HOST, ", ", "" }
-	};
+		{ COL_THREADS, ", ", " threads" }, { COL_GPU, ", ", "" },
+		{ COL_SHARD, ", shard ", "" }, { COL_HOST, ", ", "" } };
 	char *s = xstrdup(""), *t;
 
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
@@ -126,14 +127,18 @@ recognise(const char *path, const char *text, size_t len, struct err *e)
 	if (len >= sizeof old_head - 1 && !memcmp(text, old_head, sizeof old_head - 1))
 		return 1;
 	if (memcmp(text, magic, len < m ? len : m))
-		return err_set(e, "%s:1: not a history of yolo-bench: want a new file, or one that "
-		    "begins \"%s\"", path, magic);
+		return err_set(e,
+		    "%s:1: not a history of yolo-bench: want a new file, or one that "
+		    "begins \"%s\"",
+		    path, magic);
 	if (len <= m || !memchr(text, '\n', len))
-		return 0;		/* cut within the first line */
+		return 0; /* cut within the first line */
 	schema = strtol(text + m, NULL, 10);
 	if (schema > SCHEMA)
-		return err_set(e, "%s:1: history of schema %ld, this program knows %d and older: "
-		    "want a newer yolo-bench", path, schema, SCHEMA);
+		return err_set(e,
+		    "%s:1: history of schema %ld, this program knows %d and older: "
+		    "want a newer yolo-bench",
+		    path, schema, SCHEMA);
 	return 1;
 }
 
@@ -195,7 +200,7 @@ repair(int fd, const char *path, const char **before, int *head, struct err *e)
 		free(text);
 		return -1;
 	}
-	for (line = tail = 0; tail < len; tail++)	/* behind the last newline */
+	for (line = tail = 0; tail < len; tail++) /* behind the last newline */
 		if (text[tail] == '\n')
 			line = tail + 1;
 	if (line < len && known && whole(text + line, len - line))
@@ -210,7 +215,7 @@ repair(int fd, const char *path, const char **before, int *head, struct err *e)
 		}
 		text[line] = 0;
 	}
-	for (last = text; (last = strstr(last, "\n#time\t"));) {	/* the last head's */
+	for (last = text; (last = strstr(last, "\n#time\t"));) { /* the last head's */
 		char *end = strchr(++last, '\n'), *p = last + 1;
 
 		for (int c = *head = 0; c < BENCH_COLS; c++) {
@@ -269,8 +274,8 @@ write_line(int fd, const char *path, const struct bench_row *r, struct err *e)
 	free(text);
 	if (n == (ssize_t)len && !fdatasync(fd))
 		return 0;
-	err_set(e, "%s: %s", path, n >= 0 && n < (ssize_t)len ? "no room for the line" :
-	    strerror(errno));
+	err_set(e, "%s: %s", path,
+	    n >= 0 && n < (ssize_t)len ? "no room for the line" : strerror(errno));
 	if (n > 0 && ftruncate(fd, size))
 		warn("%s: holds a part of a line, which the next run takes away", path);
 	return -1;
@@ -288,7 +293,7 @@ hist_append(const char *path, struct bench_row *r, struct err *e)
 		if (errno != EINTR)
 			bad = err_set(e, "%s: lock: %s", path, strerror(errno));
 	bad = bad || write_line(fd, path, r, e) ? -1 : 0;
-	close(fd);			/* and with it the lock */
+	close(fd); /* and with it the lock */
 	return bad;
 }
 
@@ -297,7 +302,9 @@ hist_append(const char *path, struct bench_row *r, struct err *e)
 /* Names that schema 0 had for columns of today. */
 static const char *const older[][2] = { { "step_ms", "median_ms" }, { NULL, NULL } };
 
-struct columns { int to[COLUMNS], n; };	/* to: the column of ours, -1: none */
+struct columns {
+	int to[COLUMNS], n;
+}; /* to: the column of ours, -1: none */
 
 static void
 learn(struct columns *c, char *line)
@@ -342,7 +349,7 @@ take(struct hist *h, const struct columns *c, char *line)
 			row_set(r, (enum bench_col)c->to[i], "%s", line);
 		line = tab;
 	}
-	if (!r->v[COL_COMMAND]) {		/* schema 0 was of step alone */
+	if (!r->v[COL_COMMAND]) { /* schema 0 was of step alone */
 		row_set(r, COL_COMMAND, "step");
 		row_key(r);
 	}
@@ -373,11 +380,11 @@ hist_read(const char *path, struct hist *h, struct err *e)
 		line++;
 		next = p + n + (p[n] == '\n');
 		if (!p[n] && !whole(p, n) && !old)
-			break;			/* being written, or torn: the next writer sees */
+			break; /* being written, or torn: the next writer sees */
 		p[n] = 0;
 		if (*p == '#') {
 			skip = old && strncmp(p, old_head, sizeof old_head - 1) &&
-			    strncmp(p, "#time\t", 6);	/* a table of layers */
+			       strncmp(p, "#time\t", 6); /* a table of layers */
 			if (strncmp(p, magic, sizeof magic - 1))
 				learn(&c, p);
 		} else if (n && !skip && take(h, &c, p) && !bad++)

@@ -50,13 +50,13 @@ find_build(struct dl_phdr_info *info, size_t size, void *arg)
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-		const char *at = (const char *)(info->dlpi_addr + p->p_vaddr), *end = at +
-		    p->p_memsz;
+		const char *at = (const char *)(info->dlpi_addr + p->p_vaddr),
+			   *end = at + p->p_memsz;
 
 		while (p->p_type == PT_NOTE && at + sizeof(ElfW(Nhdr)) <= end) {
 			const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)at;
-			const unsigned char *id = (const unsigned char *)(n + 1) +
-			    ((n->n_namesz + 3) & ~3u);
+			const unsigned char *id =
+			    (const unsigned char *)(n + 1) + ((n->n_namesz + 3) & ~3u);
 
 			if (n->n_type == NT_GNU_BUILD_ID && n->n_descsz >= 6) {
 				row_set(r, COL_BUILD, "%02x%02x%02x%02x%02x%02x", id[0], id[1],
@@ -66,7 +66,7 @@ find_build(struct dl_phdr_info *info, size_t size, void *arg)
 			at = (const char *)id + ((n->n_descsz + 3) & ~3u);
 		}
 	}
-	return 1;			/* the first object is the program itself */
+	return 1; /* the first object is the program itself */
 }
 
 /* NVIDIA's library of management, opened where it is; its calls return 0 when done. */
@@ -135,7 +135,7 @@ host_about(struct bench_row *r)
 		cpuinfo("Features", text, sizeof text);
 	for (const char *p = text; *p; p++)
 		h = (h ^ (unsigned char)*p) * 16777619u;
-	if (*text)			/* thousands of letters: a digest, and what matters most */
+	if (*text) /* thousands of letters: a digest, and what matters most */
 		row_set(r, COL_FLAGS, "%08x%s%s%s", h, strstr(text, "avx2") ? ",avx2" : "",
 		    strstr(text, "avx512f") ? ",avx512" : "",
 		    strstr(text, "amx_bf16") ? ",amx" : "");
@@ -155,7 +155,7 @@ host_counter(void)
 	a.type = PERF_TYPE_HARDWARE;
 	a.config = PERF_COUNT_HW_INSTRUCTIONS;
 	a.exclude_kernel = a.exclude_hv = 1;
-	a.inherit = 1;			/* of threads that start later, too */
+	a.inherit = 1; /* of threads that start later, too */
 	return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
@@ -267,11 +267,13 @@ host_read(int counter, struct host_now *h)
 	getrusage(RUSAGE_SELF, &self);
 	getrusage(RUSAGE_CHILDREN, &kids);
 	h->cpu = self.ru_utime.tv_sec + self.ru_stime.tv_sec + kids.ru_utime.tv_sec +
-	    kids.ru_stime.tv_sec + (self.ru_utime.tv_usec + self.ru_stime.tv_usec +
-	    kids.ru_utime.tv_usec + kids.ru_stime.tv_usec) * 1e-6;
-	if (f) {			/* user nice system idle iowait irq softirq steal */
+		 kids.ru_stime.tv_sec +
+		 (self.ru_utime.tv_usec + self.ru_stime.tv_usec + kids.ru_utime.tv_usec +
+		     kids.ru_stime.tv_usec) *
+		     1e-6;
+	if (f) { /* user nice system idle iowait irq softirq steal */
 		if (fscanf(f, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", v, v + 1, v + 2, v + 3, v + 4,
-		    v + 5, v + 6, v + 7) < 4)
+			v + 5, v + 6, v + 7) < 4)
 			memset(v, 0, sizeof v);
 		fclose(f);
 	}
@@ -282,8 +284,8 @@ host_read(int counter, struct host_now *h)
 	h->load = number_in("/proc/loadavg", "");
 	h->mhz = mhz();
 	h->temp = over_files("/sys/class/thermal", "thermal_zone", "/temp", 1) / 1e3;
-	thermal = over_files("/sys/devices/system/cpu", "cpu",
-	    "/thermal_throttle/core_throttle_count", 0);
+	thermal = over_files(
+	    "/sys/devices/system/cpu", "cpu", "/thermal_throttle/core_throttle_count", 0);
 	h->thermal = isnan(thermal) ? -1 : (long)thermal;
 	h->throttled = throttled();
 	h->joules = joules();

@@ -14,12 +14,12 @@
 #include "kernel/kernel.h"
 
 enum { LOOK_US = 250000 };
-static const double coco[2] = { 117263, 118287 };	/* pictures of an epoch */
+static const double coco[2] = { 117263, 118287 }; /* pictures of an epoch */
 
 /* Why the machine was busy between two readings, or NULL; free(). */
 static char *
-why_busy(const struct host_now *a, const struct host_now *b, double limit, double *others,
-    double *steal)
+why_busy(
+    const struct host_now *a, const struct host_now *b, double limit, double *others, double *steal)
 {
 	double all = b->total - a->total, mine = b->cpu - a->cpu;
 
@@ -183,13 +183,18 @@ quoted(FILE *f, const char *s)
 	putc('"', f);
 }
 
-struct event { FILE *f; double ahead; };	/* ahead: of the monotonic clock, seconds */
+struct event {
+	FILE *f;
+	double ahead;
+}; /* ahead: of the monotonic clock, seconds */
 
 static void
 event(const struct event *v, double at, const char *type, const char *key)
 {
-	fprintf(v->f, ":::MLLOG {\"namespace\": \"\", \"time_ms\": %.0f, \"event_type\": \"%s\", "
-	    "\"key\": \"%s\", \"value\": ", (at + v->ahead) * 1e3, type, key);
+	fprintf(v->f,
+	    ":::MLLOG {\"namespace\": \"\", \"time_ms\": %.0f, \"event_type\": \"%s\", "
+	    "\"key\": \"%s\", \"value\": ",
+	    (at + v->ahead) * 1e3, type, key);
 }
 
 static void
@@ -201,10 +206,12 @@ event_end(const struct event *v)
 void
 meter_mllog(const struct meter *m, FILE *f)
 {
-	static const struct { const char *key; enum bench_col c; int text; } point[] = {
-		{ "submission_benchmark", COL_CFG, 1 }, { "submission_platform", COL_CPU, 1 },
-		{ "global_batch_size", COL_BATCH, 0 }, { "seed", COL_SEED, 0 }
-	};
+	static const struct {
+		const char *key;
+		enum bench_col c;
+		int text;
+	} point[] = { { "submission_benchmark", COL_CFG, 1 }, { "submission_platform", COL_CPU, 1 },
+		{ "global_batch_size", COL_BATCH, 0 }, { "seed", COL_SEED, 0 } };
 	static const char *const bound[] = { "run_start", "run_stop" };
 	struct timespec t;
 	struct event v = { f, 0 };
@@ -222,14 +229,14 @@ meter_mllog(const struct meter *m, FILE *f)
 		event_end(&v);
 	}
 	for (int i = 0; i < 2; i++) {
-		event(&v, i ? m->to.at : m->from.at, i ? "INTERVAL_END" : "INTERVAL_START",
-		    bound[i]);
+		event(
+		    &v, i ? m->to.at : m->from.at, i ? "INTERVAL_END" : "INTERVAL_START", bound[i]);
 		fputs(i ? "{\"status\": \"success\"}" : "null", f);
 		event_end(&v);
 	}
 	event(&v, m->to.at, "POINT_IN_TIME", "tracked_stats");
-	fprintf(f, "{\"throughput\": %s, \"step_ms\": %s, \"gemm_share\": %s}", row_get(&m->row,
-	    COL_IMG_S), row_get(&m->row, COL_MEDIAN), row_get(&m->row, COL_SHARE));
+	fprintf(f, "{\"throughput\": %s, \"step_ms\": %s, \"gemm_share\": %s}",
+	    row_get(&m->row, COL_IMG_S), row_get(&m->row, COL_MEDIAN), row_get(&m->row, COL_SHARE));
 	event_end(&v);
 }
 
@@ -259,7 +266,7 @@ bench_warm(const double *t, int n)
 double
 copy_rate(struct dev *d)
 {
-	size_t bytes = (size_t)64 << 20;	/* beyond any cache but a few */
+	size_t bytes = (size_t)64 << 20; /* beyond any cache but a few */
 	void *a = d->ops->alloc(d, bytes), *b = d->ops->alloc(d, bytes);
 	double best = 0, t;
 

@@ -69,7 +69,7 @@ gemm_seconds(struct dev *d, const struct gemm *g, int many)
 	return (now() - t) / many;
 }
 
-/* One product, GFLOP/s, best of a few. */
+/* One product, GFLOP/s, best of two; it is asked before and after the steps. */
 static double
 gemm_rate(struct dev *d, int m, int n, int k)
 {
@@ -84,7 +84,7 @@ gemm_rate(struct dev *d, int m, int n, int k)
 	if (a && b && c) {
 		d->ops->zero(d, a, sizeof(float) * (size_t)m * (size_t)k);
 		d->ops->zero(d, b, sizeof(float) * (size_t)k * (size_t)n);
-		for (int i = 0; i < 5; i++) {
+		for (int i = 0; i < 3; i++) {
 			t = gemm_seconds(d, &g, many);
 			rate = 2. * m * n * k / t / 1e9;
 			if (i && rate > best)

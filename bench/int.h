@@ -78,6 +78,39 @@ double copy_rate(struct dev *);		/* GB/s moved, both ways counted, best of a few
 double bench_quantile(const double *sorted, int n, double q);
 double bench_mad(const double *t, int n, double median);	/* times 1.4826: a deviation */
 
+/* ---- benchsplit.c: change points ----------------------------------------------------------- */
+
+struct split_opts { double level; int least, shuffles; };	/* least: values on each side */
+struct split { int at; double p; int from, to; };	/* at: the first value behind the change */
+/* Change points of x[n] in their order, the caller's to free; their number. */
+int bench_split(const double *x, int n, const struct split_opts *, struct split **);
+
+/* ---- benchkeys.c: the runs of a key -------------------------------------------------------- */
+
+struct runs {
+	const char *key;
+	int *row, n;			/* rows of the history, oldest first; no marks */
+};
+/* Of every key in the order of its newest run, or of the one that is given (all or a beginning);
+ * -1: no such key. */
+int runs_find(const struct hist *, const char *key, struct runs **, int *n, struct err *);
+void runs_free(struct runs *, int n);
+int runs_since(const struct hist *, const struct runs *);	/* first run after the last mark */
+int row_busy(const struct bench_row *);
+/* Its values of a column that are there, of runs on a machine that was not busy: their number;
+ * at[i]: which run.  Both have room for r->n. */
+int runs_values(const struct hist *, const struct runs *, enum bench_col, double *x, int *at);
+struct step {				/* a change point */
+	int run;			/* the first after it, of struct runs */
+	double p, before, after;	/* medians on both sides */
+	int left, right;		/* runs that they are of */
+};
+/* Changes of at least `size` (a share), the caller's to free; their number. */
+int runs_steps(const struct hist *, const struct runs *, enum bench_col, double size,
+    struct step **);
+/* "a1b2c3..d4e5f6; kernel 6.1 -> 6.2": what else differs between two runs, free(). */
+char *runs_between(const struct bench_row *, const struct bench_row *);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,4 @@
-/* int.h -- a text being read, and a page being written. */
+/* int.h -- a text being read. */
 #ifndef SCORE_INT_H
 #define SCORE_INT_H
 
@@ -56,28 +56,6 @@ int eval_read_scan(struct scan *, eval_sink *, void *arg, struct err *);	/* not 
 int eval_line(struct scan *, const char **from, const char **to);	/* 0: no more */
 int eval_words(const char *p, const char *end, const char **word, size_t *len, int max);
 int eval_folder(const char *path, char ***file, struct err *);	/* *.txt, sorted; their number */
-
-/* ---- html.c: one HTML page that needs nothing else ----------------------------------------- */
-
-void report_open(FILE *, const char *title);
-void report_close(FILE *);
-void report_text(FILE *, const char *);		/* escaped; what is no text becomes U+FFFD */
-void report_short(FILE *, const char *, int most);	/* that many characters at most */
-void report_section(FILE *, const char *title, const char *note);	/* note: or NULL */
-void report_number(FILE *, double, int decimals);	/* a cell; -1 is undefined */
-void report_cell(FILE *, const char *);
-struct plot { FILE *f; int keys; };		/* both axes 0..1; names without markup */
-void plot_open(struct plot *, FILE *, const char *xname, const char *yname, const char *title);
-void plot_line(struct plot *, const double *x, const double *y, int n, int colour,
-    const char *name);
-void plot_point(struct plot *, double x, double y, const char *name);
-void plot_close(struct plot *);
-struct report_bar {
-	const char *name, *colour;	/* colour: of the style's variables, NULL: the first */
-	double value, low, high;
-	int whiskers;				/* from low to high */
-};
-void report_bars(FILE *, const struct report_bar *, int n, int good);	/* good: coloured by sign */
 
 #ifdef __cplusplus
 }

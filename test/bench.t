@@ -12,7 +12,7 @@ says() {	# says STATUS WORDS ARG...: one line of ours with these words, and the 
 	ok $? "yolo-bench $*: $words"
 }
 
-for c in loader prep sync scale doctor check mark steps report; do
+for c in loader prep sync scale doctor; do
 	says 1 'not built yet' $c -c cfg/demo.cfg
 done
 says 2 'no such command' bogus
@@ -38,7 +38,7 @@ says 2 'want json or tsv' eval -f xml
 says 2 '-j 0: want a whole number' eval -j 0
 says 2 'both -t truth and dets' eval dets
 says 2 'invalid option' ops -Z
-for c in ops step eval; do
+for c in ops step eval check mark steps report; do
 	bad=
 	for o in $(./yolo-bench $c -h | grep -o '\[-[A-Za-z]*' | sed 's/\[-//; s/./& /g'); do
 		grep -q "^\.It Fl $o , -[a-z]" man/yolo-bench.1 || bad="$bad -$o"
