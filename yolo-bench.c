@@ -10,6 +10,7 @@ static const struct {
 	int (*run)(const struct bench_call *);
 	const char *help;
 } commands[] = {
+	{ "ab", bench_ab, "two builds, run in turn: is there a difference?" },
 	{ "check", bench_check, "is the newest run worse than those before it?" },
 	{ "eval", bench_eval, "yolo-eval's reading and scoring against reading the bytes" },
 	{ "mark", bench_mark, "accept a change: what is worse since then is not" },

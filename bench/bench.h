@@ -16,6 +16,7 @@ struct bench_call { int argc; char **argv; const char *commit; };	/* of the sour
 int bench_ops(const struct bench_call *);	/* exit status, as all of them */
 int bench_step(const struct bench_call *);
 int bench_eval(const struct bench_call *);
+int bench_ab(const struct bench_call *);
 int bench_check(const struct bench_call *);	/* 0 fine, 1 worse, 2 cannot say */
 int bench_steps(const struct bench_call *);
 int bench_mark(const struct bench_call *);

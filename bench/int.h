@@ -76,6 +76,10 @@ double copy_rate(struct dev *);		/* GB/s moved, both ways counted, best of a few
 /* ---- benchstat.c: samples ------------------------------------------------------------------ */
 
 double bench_quantile(const double *sorted, int n, double q);
+/* The ratio b/a, the interval that holds it in level, and Mann and Whitney's p; wide: there are too
+ * few values for such an interval, it is from the least to the largest. */
+struct versus { double ratio, low, high, p; int wide; };
+void bench_versus(const double *a, int na, const double *b, int nb, double level, struct versus *);
 double bench_mad(const double *t, int n, double median);	/* times 1.4826: a deviation */
 
 /* ---- benchsplit.c: change points ----------------------------------------------------------- */

@@ -38,7 +38,11 @@ says 2 'want json or tsv' eval -f xml
 says 2 '-j 0: want a whole number' eval -j 0
 says 2 'both -t truth and dets' eval dets
 says 2 'invalid option' ops -Z
-for c in ops step eval check mark steps report; do
+says 2 'want two programs' ab ./yolo-bench
+says 1 'No such file' ab -O n=3 "$t/none" ./yolo-bench -- ops
+says 1 'ended with status 2' ab -O n=3 ./yolo-bench ./yolo-bench -- nosuch
+says 1 'prints no table with a column' ab -O n=3 ./yolo-bench ./yolo-bench -- ops
+for c in ab ops step eval check mark steps report; do
 	bad=
 	for o in $(./yolo-bench $c -h | grep -o '\[-[A-Za-z]*' | sed 's/\[-//; s/./& /g'); do
 		grep -q "^\.It Fl $o , -[a-z]" man/yolo-bench.1 || bad="$bad -$o"
@@ -84,6 +88,16 @@ awk -F '\t' '/^#time/ { n = NF; for (i = 1; i <= NF; i++) at[$i] = i }
 	    key[$at["key"]]; busy = busy ($at["busy"] == "-" ? "-" : "b") }
 	END { for (k in key) k_s++; exit !(ok == 2 && k_s == 1 && busy == "b-") }' "$t/h"
 ok $? "step -H: a line a run"
+
+# Two builds: stand-ins of which the second is slower, then the same one twice.
+for k in 1 2; do
+	printf '#!/bin/sh\nprintf "#cfg\\tstep_ms\\nx\\t%d\\n"\n' ${k}00 >"$t/b$k"
+	chmod +x "$t/b$k"
+done
+./yolo-bench ab "$t/b1" "$t/b2" -- step >"$t/out" && grep -q 'the second is slower' "$t/out"
+ok $? "ab: a difference is found"
+./yolo-bench ab "$t/b1" "$t/b1" -- step >"$t/out" && grep -q 'no difference found' "$t/out"
+ok $? "and none where there is none"
 
 # A made-up set goes, also after a signal.
 mkdir "$t/tmp"

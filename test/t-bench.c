@@ -204,6 +204,84 @@ older(void)
 	free(path);
 }
 
+/* Mann and Whitney's p over all ways to deal 9 values to 4 and 5. */
+static void
+versus(void)
+{
+	static const double all[9] = { 1, 2.5, 3, 4.5, 5, 7, 8, 9.5, 11 };
+	struct versus v;
+	int good = 1, seen = 0;
+
+	for (int m = 0; m < 512; m++) {
+		double a[4], b[5], u = 0, as_far = 0, ways = 0;
+		int na = 0, nb = 0;
+
+		if (__builtin_popcount((unsigned)m) != 4)
+			continue;
+		for (int i = 0; i < 9; i++)
+			if (m >> i & 1)
+				a[na++] = all[i];
+			else
+				b[nb++] = all[i];
+		for (int i = 0; i < 20; i++)
+			u += b[i % 5] < a[i / 5];
+		for (int k = 0; k < 512; k++) {
+			int below = 0, other = 0;
+
+			if (__builtin_popcount((unsigned)k) != 4)
+				continue;
+			for (int i = 0; i < 9; i++) {
+				if (k >> i & 1)
+					below += other;
+				else
+					other++;
+			}
+			ways++;
+			as_far += fabs(below - 10.) >= fabs(u - 10);
+		}
+		bench_versus(a, 4, b, 5, .9, &v);
+		good &= fabs(v.p - as_far / ways) < 1e-12 && v.low <= v.ratio && v.ratio <= v.high;
+		good &= v.wide || (v.low > 1 || v.high < 1) == (v.p <= .1);
+		seen++;
+	}
+	ok(good && seen == 126, "Mann and Whitney's p is that of all deals, the interval agrees");
+}
+
+static void
+split(void)
+{
+	static const struct split_opts o = { .level = .005, .least = 3, .shuffles = 199 };
+	static const int want[] = { 60, 70, 150 };
+	double x[300];
+	unsigned state = 1;
+	struct split *s;
+	int n, good;
+
+	for (int i = 0; i < 300; i++) {
+		x[i] = 0;
+		for (int k = 0; k < 12; k++)
+			x[i] += (double)((state = state * 1664525 + 1013904223) >> 8) / 16777216;
+	}
+	n = bench_split(x, 300, &o, &s);
+	ok(n == 0, "no change point in noise");
+	free(s);
+	for (int i = 0; i < 300; i++)
+		x[i] += i >= 60 && i < 70 ? 5 : i >= 150 ? -2 : 0;
+	n = bench_split(x, 300, &o, &s);
+	good = n == 3;
+	for (int i = 0; i < n && i < 3; i++)
+		good &= abs(s[i].at - want[i]) <= 1;
+	ok(good, "a short rise and a step are found in their places");
+	free(s);
+	for (int i = 0; i < 300; i++)
+		x[i] = 7;
+	n = bench_split(x, 300, &o, &s);
+	ok(n == 0, "nor one among equals");
+	free(s);
+	ok(!bench_split(x, 0, &o, &s), "nor in nothing");
+	free(s);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -216,6 +294,8 @@ main(int argc, char **argv)
 	killed();
 	cut();
 	older();
+	versus();
+	split();
 	if (system(xasprintf("rm -rf %s", dir)))
 		bad++;
 	printf("1..%d\n", tests);
