@@ -17,6 +17,11 @@ int bench_ops(const struct bench_call *);	/* exit status, as all of them */
 int bench_step(const struct bench_call *);
 int bench_eval(const struct bench_call *);
 int bench_ab(const struct bench_call *);
+int bench_loader(const struct bench_call *);
+int bench_prep(const struct bench_call *);
+int bench_sync(const struct bench_call *);
+int bench_scale(const struct bench_call *);
+int bench_doctor(const struct bench_call *);	/* 1: there is something to be done */
 int bench_check(const struct bench_call *);	/* 0 fine, 1 worse, 2 cannot say */
 int bench_steps(const struct bench_call *);
 int bench_mark(const struct bench_call *);

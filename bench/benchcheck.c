@@ -1,11 +1,12 @@
 /* benchcheck.c -- yolo-bench check, mark, steps: is the newest run worse, since when, and what was
  * meant to be.
  *
- * The rule: worse is a median beyond the baseline's by more than max(wall, mads deviations of it),
- * twice in a row, or a count of instructions beyond its baseline by more than .7 percent, at once:
- * its noise is a few tenths, and a step of one percent is to be seen the first night.  The baseline
- * is the median of the last runs of the same key since its last mark, but of the ones that are
- * judged; runs on a busy machine are not of it. */
+ * The rule: worse is a median beyond the baseline's by more than max(wall, mads deviations of it)
+ * and beyond all of the baseline's runs but one, twice in a row, or a count of instructions beyond
+ * its baseline by more than .7 percent, at once: its noise is a few tenths, and a step of one
+ * percent is to be seen the first night.  The baseline is the median of the last runs of the same
+ * key since its last mark, but of the ones that are judged; runs on a busy machine are not of it.
+ */
 #include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 
 static const struct setting settings[] = { { "instructions", "0.7", "0..1000",
 					       "percent more instructions that are worse" },
-	{ "least", "10", "int 3..1000", "runs that make a baseline" },
+	{ "least", "20", "int 3..1000", "runs that make a baseline" },
 	{ "mads", "4", "0..1000", "deviations of the baseline that are no change" },
 	{ "row", "2", "int 1..100", "runs in a row that must be slower" },
 	{ "size", "0.5", "0..1000", "percent of change that steps shows" },
@@ -36,9 +37,9 @@ enum { FINE, WORSE, CANNOT };
 
 /* ---- check ---- */
 
-/* The median and deviation of the last `window` of n values. */
+/* The median and deviation of the last `window` of n values, and the largest but one. */
 static double
-baseline(const double *x, int n, int window, double *mad)
+baseline(const double *x, int n, int window, double *mad, double *large)
 {
 	int from = n > window ? n - window : 0;
 	double *t = (double *)xmalloc(((size_t)n + 1) * sizeof *t), m;
@@ -47,6 +48,7 @@ baseline(const double *x, int n, int window, double *mad)
 	memcpy(t, x + from, (size_t)n * sizeof *t);
 	m = bench_median(t, n);
 	*mad = bench_mad(t, n, m);
+	*large = t[n - 2];
 	free(t);
 	return m;
 }
@@ -57,17 +59,18 @@ judge(const struct hist *h, const struct runs *r, enum bench_col c, const struct
     char **line)
 {
 	int wall = c == COL_MEDIAN, row = wall ? (int)settings_int(set, "row") : 1, n, over = 0;
-	double *x = (double *)xmalloc(((size_t)r->n + 1) * sizeof *x), mad, base, limit;
+	double *x = (double *)xmalloc(((size_t)r->n + 1) * sizeof *x), mad, base, limit, large;
 	int *at = (int *)xmalloc(((size_t)r->n + 1) * sizeof *at), verdict = CANNOT, old;
 	const struct bench_row *newest = &h->row[r->row[r->n - 1]];
 
 	n = runs_values(h, r, c, x, at);
 	old = n - row;
 	if (n && at[n - 1] == r->n - 1 && old >= settings_int(set, "least")) {
-		base = baseline(x, old, (int)settings_int(set, "window"), &mad);
+		base = baseline(x, old, (int)settings_int(set, "window"), &mad, &large);
 		limit = settings_num(set, wall ? "wall" : "instructions") / 100;
 		if (wall)
-			limit = fmax(limit, settings_num(set, "mads") * mad / base);
+			limit = fmax(
+			    fmax(limit, large / base - 1), settings_num(set, "mads") * mad / base);
 		while (over < row && x[n - 1 - over] > base * (1 + limit))
 			over++;
 		verdict = over == row ? WORSE : FINE;

@@ -10,7 +10,6 @@
 #include "bench/int.h"
 #include "model/model.h"
 #include "kernel/kernel.h"
-#include "loss/loss.h"
 #include "shard/shard.h"
 #include "device/device.h"
 #include "net/net.h"
@@ -137,22 +136,9 @@ static void
 fake_batch(struct bench *b)
 {
 	const struct layer *l = &b->cfg->l[0];
-	int per = (int)settings_int(&b->set, "truths"), n = b->recipe.batch;
-	size_t floats = (size_t)n * (size_t)l->in_w * (size_t)l->in_h * (size_t)l->in_c;
-	uint32_t x = 1;
 
-	b->batches = floats * sizeof(float);
-	b->fake = (struct batch){ .n = n, .n_global = n, .w = l->in_w, .h = l->in_h };
-	b->fake.x = (float *)xmalloc(floats * sizeof(float));
-	for (size_t i = 0; i < floats; i++)
-		b->fake.x[i] = (float)((x = x * 1664525 + 1013904223) >> 8) / 16777216;
-	b->fake.truth = (struct truth *)xcalloc((size_t)(n * per) + 1, sizeof(struct truth));
-	for (int i = 0; i < n * per; i++) {
-		struct truth t = { (float)(i / per), 0, .1f + .8f * (float)(i % per) / (float)per,
-			.1f + .8f * (float)(i * 7 % per) / (float)per, .1f, .15f };
-
-		b->fake.truth[b->fake.ntruth++] = t;
-	}
+	b->batches = made_batch(&b->fake, b->recipe.batch, l->in_w, l->in_h, l->in_c,
+	    (int)settings_int(&b->set, "truths"));
 }
 
 static int

@@ -73,6 +73,13 @@ enum { BENCH_BUSY = 75 };		/* EX_TEMPFAIL: try again later */
 int bench_warm(const double *seconds, int n);
 double copy_rate(struct dev *);		/* GB/s moved, both ways counted, best of a few */
 
+/* ---- benchmade.c: made-up data ------------------------------------------------------------- */
+
+struct batch;
+/* A batch with so many truths a picture; its bytes.  x and truth are the caller's to free. */
+size_t made_batch(struct batch *, int n, int w, int h, int c, int per);
+char *made_shard(int pictures, struct err *);	/* its path in TMPDIR; unlink, free() */
+
 /* ---- benchstat.c: samples ------------------------------------------------------------------ */
 
 double bench_quantile(const double *sorted, int n, double q);

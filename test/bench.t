@@ -12,9 +12,6 @@ says() {	# says STATUS WORDS ARG...: one line of ours with these words, and the 
 	ok $? "yolo-bench $*: $words"
 }
 
-for c in loader prep sync scale doctor; do
-	says 1 'not built yet' $c -c cfg/demo.cfg
-done
 says 2 'no such command' bogus
 says 2 '-b abc: want a whole number' step -b abc
 says 2 '-b 0: want a whole number' step --batch 0
@@ -38,11 +35,19 @@ says 2 'want json or tsv' eval -f xml
 says 2 '-j 0: want a whole number' eval -j 0
 says 2 'both -t truth and dets' eval dets
 says 2 'invalid option' ops -Z
+says 1 'not a shard' loader cfg/demo.cfg
+says 1 'No such file' prep "$t/none"
+says 2 'one input at most' loader a b
+says 2 'want a number of ranks' sync -g 1,2
+says 2 'want numbers of ranks' scale -g 1,x
+says 1 'No such file' scale -g 2 -c "$t/none"
+says 1 'transport nccl' sync -d cpu -O transport=nccl
+says 2 'takes no operand' doctor x
 says 2 'want two programs' ab ./yolo-bench
 says 1 'No such file' ab -O n=3 "$t/none" ./yolo-bench -- ops
 says 1 'ended with status 2' ab -O n=3 ./yolo-bench ./yolo-bench -- nosuch
 says 1 'prints no table with a column' ab -O n=3 ./yolo-bench ./yolo-bench -- ops
-for c in ab ops step eval check mark steps report; do
+for c in ab ops step eval check mark steps report loader prep sync scale doctor; do
 	bad=
 	for o in $(./yolo-bench $c -h | grep -o '\[-[A-Za-z]*' | sed 's/\[-//; s/./& /g'); do
 		grep -q "^\.It Fl $o , -[a-z]" man/yolo-bench.1 || bad="$bad -$o"
@@ -98,6 +103,27 @@ done
 ok $? "ab: a difference is found"
 ./yolo-bench ab "$t/b1" "$t/b1" -- step >"$t/out" && grep -q 'no difference found' "$t/out"
 ok $? "and none where there is none"
+
+# The other commands with made-up data; the digest of the batches is no matter of threads.
+./yolo-bench loader -q -b 4 -s 64 -j 1 -O images=8 -O n=3 >"$t/l1" &&
+	./yolo-bench loader -q -b 4 -s 64 -j 3 -O images=8 -O n=3 -O speed=500 >"$t/l3" &&
+	[ "$(awk '/^loader/ { print $6 }' "$t/l1")" = "$(awk '/^loader/ { print $6 }' "$t/l3")" ] &&
+	awk '/^#/ { n = NF; next } { r++; ok += NF == n && $2 > 0 } END { exit ok != 3 }' "$t/l1"
+ok $? "loader: three stages, one digest"
+./yolo-bench prep -q -O images=8 >"$t/out" && [ "$(grep -c '^[a-z]' "$t/out")" = 3 ]
+ok $? "prep: three rows"
+./yolo-bench sync -d cpu -g 3 -O most=65536 -O n=2 >"$t/out" &&
+	awk '!/^#/ { r++; bad += $7 != 0 || $4 <= 0 } END { exit r != 8 || bad }' "$t/out"
+ok $? "sync: eight sizes, nothing wrong"
+./yolo-bench scale -d cpu -c cfg/demo.cfg -s 32 -b 2 -O n=2 -H "$t/hs" >"$t/out" &&
+	[ "$(grep -c published "$t/out")" = 3 ] && awk '/^[12]\t/ { r++; bad += $2 != 2 * $1 ||
+	    $7 < 0 || $7 >= 1 } END { exit r != 2 || bad }' "$t/out" &&
+	./yolo-bench report -H "$t/hs" | grep -q '<h2>Scaling'
+ok $? "scale: two rows beside the published ones, and in the report"
+./yolo-bench doctor -d cpu >"$t/out"
+[ $? -le 1 ] && grep -q '^sums	2 ranks, 4 B to 1 MB on cpu	ok$' "$t/out" &&
+	! awk -F '\t' 'NF != 3' "$t/out" | grep -q .
+ok $? "doctor: a verdict a line"
 
 # A made-up set goes, also after a signal.
 mkdir "$t/tmp"
