@@ -149,13 +149,16 @@ clean:
 	rm -f *.a tools/*.o tools/*.d test/*.o test/*.d test/*.a $(PROG) $(TOOL) $(TEST) \
 	    test/golden config.mk .kind .commit
 	rm -rf obj test/fake
+EXAMPLE = $(addprefix doc/,bench-night crontab.example yolo-bench.service yolo-bench.timer)
 install: default
 	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
-	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/yolo/cfg
+	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/yolo/cfg \
+	    $(DESTDIR)$(PREFIX)/share/yolo/examples
 	cp $(PROG) $(TOOL) $(DESTDIR)$(PREFIX)/bin
 	cp man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	cp man/*.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	cp cfg/*.cfg $(DESTDIR)$(PREFIX)/share/yolo/cfg
+	cp $(EXAMPLE) $(DESTDIR)$(PREFIX)/share/yolo/examples
 uninstall:
 	rm -f $(PROG:%=$(DESTDIR)$(PREFIX)/bin/%) $(TOOL:tools/%=$(DESTDIR)$(PREFIX)/bin/%) \
 	    $(patsubst man/%,$(DESTDIR)$(PREFIX)/share/man/man1/%,$(wildcard man/*.1)) \

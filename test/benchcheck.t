@@ -110,4 +110,19 @@ while ($page =~ m{<(/?)(\w+)[^>]*?(/?)>}g) {
 ok(!$bad && !@open, 'every element is closed');
 ok(bench('report', '-H', "$t/h", '-o', "$t/h") == 1 && $err =~ /an output that is an input/,
     'the history is not written over');
+# What cron runs, with a step of a stand-in: silent, busy, worse.
+mkdir "$t/bin";
+for (['fine', 'exit 0'], ['busy', 'echo busy >&2; exit 75'], ['bad', 'echo no >&2; exit 1']) {
+	my ($what, $step) = @$_;
+	open my $f, '>', "$t/bin/yolo-bench" or die;
+	print $f qq{#!/bin/sh\n[ "\$1" = check ] && exec ./yolo-bench "\$@"\n$step\n};
+	close $f;
+	chmod 0755, "$t/bin/yolo-bench";
+	history(@usual);
+	$status = system("PATH=$t/bin:\$PATH TRY=0 doc/bench-night $t/h >$t/out 2>&1") >> 8;
+	$out = do { local $/; open my $o, '<', "$t/out" or die; <$o> } // '';
+	$err = '';
+	ok($status == { fine => 0, busy => 75, bad => 1 }->{$what} &&
+	    $out eq { fine => '', busy => "busy\n", bad => "no\n" }->{$what}, "bench-night: $what");
+}
 print "1..$n\n";
