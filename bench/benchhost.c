@@ -204,21 +204,28 @@ over_files(const char *folder, const char *stem, const char *file, int largest)
 	return all;
 }
 
-/* How often this control group was held back: of version 2 its own, of version 1 as mounted. */
+/* How often this control group was held back: its own file, of version 2 or 1; in a container,
+ * where it is the root of what is mounted, that one's. */
 static long
 throttled(void)
 {
+	static const char *const known[][2] = { { "0::", "" }, { ":cpu:", "cpu" },
+		{ ":cpu,cpuacct:", "cpu,cpuacct" }, { NULL, NULL } };
 	FILE *f = fopen("/proc/self/cgroup", "r");
-	char line[4096], *path;
+	char line[4096], *path, *at;
 	double v = NAN;
 
-	while (f && fgets(line, sizeof line, f))
-		if (!strncmp(line, "0::", 3)) {
-			line[strcspn(line, "\n")] = 0;
-			path = xasprintf("/sys/fs/cgroup%s/cpu.stat", line + 3);
+	while (f && isnan(v) && fgets(line, sizeof line, f)) {
+		line[strcspn(line, "\n")] = 0;
+		for (int k = 0; known[k][0] && isnan(v); k++) {
+			if (!(at = strstr(line, known[k][0])))
+				continue;
+			path = xasprintf(
+			    "/sys/fs/cgroup/%s%s/cpu.stat", known[k][1], at + strlen(known[k][0]));
 			v = number_in(path, "nr_throttled");
 			free(path);
 		}
+	}
 	if (f)
 		fclose(f);
 	if (isnan(v))

@@ -14,7 +14,7 @@
 
 #include "bench/int.h"
 
-enum { WINDOW = 16, TABLE = 128 }; /* the shortest window; up to so many values a table */
+enum { WINDOW = 16, WIDEST = 128, TABLE = 128 }; /* windows; up to so many values a table */
 struct stretch {
 	int from, to, at;
 	double q, p;
@@ -23,7 +23,8 @@ struct stretch {
 struct work { /* of one stretch */
 	int n, *rank, *count, *order; /* rank from 1; count, sum: the tree */
 	double *x, *all, *sum; /* all: of distances to every value of the stretch */
-	double *table, passed, pairs; /* of the values passed; of distances of all pairs */
+	float *table, *near; /* distances; of each value to those passed */
+	double passed, pairs; /* of the values passed; of distances of all pairs */
 };
 
 /* Numbers of a known series: a run of the test is the same tomorrow. */
@@ -43,11 +44,11 @@ pass(struct work *w, int k, int before)
 	int below = 0;
 
 	if (w->n <= TABLE) {
-		const double *row = w->table + (size_t)k * (size_t)w->n;
+		const float *row = w->table + (size_t)k * (size_t)w->n;
 
-		d = w->sum[k];
+		d = w->near[k];
 		for (int j = 0; j < w->n; j++)
-			w->sum[j] += row[j];
+			w->near[j] += row[j];
 		return d;
 	}
 	for (int j = w->rank[k]; j; j &= j - 1) {
@@ -70,8 +71,12 @@ best_cut(struct work *w, int least, int *at)
 	double left = 0, right = w->pairs, most = -1;
 	int n = w->n;
 
-	memset(w->count, 0, ((size_t)n + 1) * sizeof *w->count);
-	memset(w->sum, 0, ((size_t)n + 1) * sizeof *w->sum);
+	if (w->table)
+		memset(w->near, 0, (size_t)n * sizeof *w->near);
+	else {
+		memset(w->count, 0, ((size_t)n + 1) * sizeof *w->count);
+		memset(w->sum, 0, ((size_t)n + 1) * sizeof *w->sum);
+	}
 	w->passed = 0;
 	for (int i = 0; i + least < n; i++) {
 		int k = w->order[i], l = i + 1, r = n - l;
@@ -133,10 +138,11 @@ work_open(struct work *w, const double *x, int n)
 	for (int i = 0; i < n; i++)
 		w->pairs += w->all[i] / 2;
 	w->table = NULL;
+	w->near = (float *)xmalloc(((size_t)n + 1) * sizeof *w->near);
 	if (n <= TABLE) {
-		w->table = (double *)xmalloc((size_t)n * (size_t)n * sizeof *w->table);
+		w->table = (float *)xmalloc((size_t)n * (size_t)n * sizeof *w->table);
 		for (int i = 0; i < n * n; i++)
-			w->table[i] = fabs(x[i / n] - x[i % n]);
+			w->table[i] = (float)fabs(x[i / n] - x[i % n]);
 	}
 	free(r);
 }
@@ -151,6 +157,7 @@ work_close(struct work *w)
 	free(w->all);
 	free(w->sum);
 	free(w->table);
+	free(w->near);
 }
 
 /* The stretch's best cut in c, and how likely a shuffle is as good; c->at -1: none is good. */
@@ -176,7 +183,7 @@ try_stretch(struct stretch *c, const double *x, const struct split_opts *o)
 			w.order[i] = w.order[j];
 			w.order[j] = was;
 		}
-		as_good += best_cut(&w, o->least, &ignore) >= c->q * (1 - 1e-12);
+		as_good += best_cut(&w, o->least, &ignore) >= c->q * (1 - 1e-6);
 	}
 	work_close(&w);
 	c->p = (as_good + 1.) / (o->shuffles + 1);
@@ -246,7 +253,7 @@ bench_split(const double *x, int n, const struct split_opts *o, struct split **o
 	int k = 0;
 
 	divide(x, 0, n, o, mark);
-	for (int len = WINDOW; len < n && len <= TABLE; len *= 2)
+	for (int len = WINDOW; len < n && len <= WIDEST; len *= 2)
 		for (int from = 0; from + len / 2 < n; from += len / 2)
 			divide(x, from, from + len < n ? from + len : n, o, mark);
 	for (int i = 0; i < n; i++)
