@@ -2,9 +2,11 @@
 # make demo       draw a data set, train on it for two minutes or so, score, draw
 # make check      run the tests       make golden   run the golden cases
 # make fuzz       fuzz the parsers    make install  programs, cfgs and man pages (uninstall: away)
+# make dist       a tar file          make deb      a Debian package
 # make long       tests that take minutes: every published network trains a step
 # SAN=1 sanitizers; CUDA=no CPU only; ARCH=all every GPU architecture
 PREFIX  = /usr/local
+VERSION = $(shell sed -n 's/^.define YOLO_VERSION "\(.*\)"/\1/p' base/base.h)
 CFLAGS  = -std=c11 -D_GNU_SOURCE -O3 -g $(MARCH) -Wall -Wextra -Wpointer-arith -Wc++-compat \
 	-Werror=vla -Werror=implicit-function-declaration $(FLAGS)
 # The kernels' own licence to reorder sums; NaN and infinity keep their meaning.  Rows are short:
@@ -13,7 +15,7 @@ FAST    = -ffp-contract=fast -fassociative-math -fno-signed-zeros -fno-trapping-
 	-fno-math-errno -fno-tree-loop-distribute-patterns
 EMU     = g++ -std=c++17 -D_GNU_SOURCE -O2 -g -DEMU -Wall -Wextra -Wno-unused-function $(FLAGS)
 NVFLAGS = -std=c++17 -O3 -D_GNU_SOURCE $(GENCODE) -Xcompiler -Wall
-GOLDEN  = ../shared/golden
+GOLDEN  = $(firstword $(wildcard ../shared/golden) test/golden-own)
 PRECISION = fp32
 WEIGHTS =
 
@@ -50,6 +52,8 @@ MOD  = $(filter-out $(PROG) cuda sync_nccl $(MPIMOD),\
 GPUMOD = cuda $(if $(NCCL),sync_nccl)
 MPIMOD = sync_mpi
 TEST = $(basename $(wildcard test/t-*.c))
+# Those that test/kernels.t runs are not run twice.
+PROVED = test/t-emu-graph $(filter-out test/t-emu-%,$(TEST))
 LIBS = $(DNNL) $(JPEG) $(XXHASH) $(ZLIB) $(YAJL) $(EXPAT) $(YAML) -lm -lpthread -ldl
 ifneq ($(NVCC),)
 HAVE += -DCUDA $(if $(NCCL),-DNCCL)
@@ -62,8 +66,8 @@ endif
 CPPFLAGS += -I. $(HAVE) $(DNNL_FLAGS) $(STB)
 LINK = $(CC) $(CFLAGS) $(OPENMP)
 
-# Objects of another kind of build (SAN=1, CUDA=no, ARCH=all) are made anew.
-KIND = $(NVCC) $(GENCODE) $(FLAGS)
+# Objects of another kind of build (SAN=1, CUDA=no, ARCH=all, MARCH=) are made anew.
+KIND = $(NVCC) $(GENCODE) $(MARCH) $(FLAGS)
 $(shell echo '$(KIND)' | cmp -s - .kind || echo '$(KIND)' >.kind)
 
 # Which source a figure of yolo-bench was of; "-" outside a repository.
@@ -72,7 +76,8 @@ $(shell echo '$(COMMIT)' | cmp -s - .commit || echo '$(COMMIT)' >.commit)
 obj/yolo-bench.o: CPPFLAGS += -DCOMMIT='"$(COMMIT)"'
 obj/yolo-bench.o: .commit
 
-default: $(PROG) $(TOOL) demo-data
+default: programs demo-data
+programs: $(PROG) $(TOOL)
 
 libyolo.a: $(MOD:%=obj/%.o) $(DEV:%=obj/%.cpu.o) $(DEV16:%=obj/%.cpu16.o) $(NVOBJ)
 	rm -f $@; ar rcs $@ $^
@@ -140,7 +145,7 @@ test/golden: $(patsubst %.c,%.o,$(wildcard test/golden*.c)) libyolo.a
 	$(LINK) $^ $(LIBS) $(CUDALIB) -o $@
 
 check: default $(TEST) test/golden $(if $(SAN),,$(if $(NVCC),$(if $(NCCL),$(FAKEPROG))))
-	prove -e '' $(PROVE) test/*.t
+	test/check -e '' $(PROVE) test/*.t $(PROVED)
 long: default $(TEST)
 	prove -e '' $(PROVE) test/long/*.t
 golden: test/golden
@@ -148,21 +153,34 @@ golden: test/golden
 clean:
 	rm -f *.a tools/*.o tools/*.d test/*.o test/*.d test/*.a $(PROG) $(TOOL) $(TEST) \
 	    test/golden config.mk .kind .commit
-	rm -rf obj test/fake
+	rm -rf obj test/fake completion
+# From a git tree, as committed; the package needs debhelper (DEB_BUILD_OPTIONS=parallel=N).
+dist:
+	git archive --prefix=yolo-$(VERSION)/ -o yolo-$(VERSION).tar.gz HEAD
+deb:
+	dpkg-buildpackage -us -uc -b
+completion/yolo.bash completion/_yolo: tools/completion $(wildcard yolo-*.c tools/yolo-*.c)
+	@mkdir -p completion
+	tools/completion $(if $(findstring bash,$@),bash,zsh) >$@
 EXAMPLE = $(addprefix doc/,bench-night crontab.example yolo-bench.service yolo-bench.timer)
-install: default
-	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
-	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/yolo/cfg \
-	    $(DESTDIR)$(PREFIX)/share/yolo/examples
+install: programs completion/yolo.bash completion/_yolo
+	mkdir -p $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/man/man5 \
+	    share/yolo/cfg share/yolo/examples share/bash-completion/completions \
+	    share/zsh/vendor-completions)
 	cp $(PROG) $(TOOL) $(DESTDIR)$(PREFIX)/bin
 	cp man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	cp man/*.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	cp cfg/*.cfg $(DESTDIR)$(PREFIX)/share/yolo/cfg
 	cp $(EXAMPLE) $(DESTDIR)$(PREFIX)/share/yolo/examples
+	for p in $(notdir $(PROG) $(TOOL)); do \
+	    cp completion/yolo.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$p; done
+	cp completion/_yolo $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_yolo
 uninstall:
 	rm -f $(PROG:%=$(DESTDIR)$(PREFIX)/bin/%) $(TOOL:tools/%=$(DESTDIR)$(PREFIX)/bin/%) \
 	    $(patsubst man/%,$(DESTDIR)$(PREFIX)/share/man/man1/%,$(wildcard man/*.1)) \
 	    $(patsubst man/%,$(DESTDIR)$(PREFIX)/share/man/man5/%,$(wildcard man/*.5))
+	rm -f $(patsubst %,$(DESTDIR)$(PREFIX)/share/bash-completion/completions/%,\
+	    $(notdir $(PROG) $(TOOL))) $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_yolo
 	rm -rf $(DESTDIR)$(PREFIX)/share/yolo
 
 # The set that plain ./yolo-train trains on: drawn, not downloaded.
@@ -177,6 +195,7 @@ demo: default
 	sh tools/demo
 fuzz:
 	sh test/fuzz/run.sh
-.PHONY: all default check long golden clean install uninstall demo-data demo fuzz
+.PHONY: all default programs check long golden clean install uninstall dist deb demo-data demo \
+    fuzz
 .SECONDARY:
 -include $(wildcard obj/*.d tools/*.d test/*.d test/fake/*.d)

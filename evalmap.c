@@ -74,7 +74,7 @@ eval_open(const struct eval_opts *o, int nclass)
 	e->adders = o->threads;
 	e->nclass = nclass;
 	for (int r = 0; r < EV_RULES; r++) {
-		if (!(o->rules >> r & 1))
+		if (!eval_has(o, r))
 			continue;
 		e->off[r] = e->words;
 		e->words += r == EV_COCO ? o->narea : 1;
@@ -153,13 +153,13 @@ keep_truth(struct eval *e, const struct eval_image *im, size_t at)
 		unsigned mask = 0;
 
 		for (int r = 0; r < EV_RULES; r++)
-			if ((o->rules >> r & 1) &&
+			if (eval_has(o, r) &&
 			    eval_soft(o, (enum eval_rule)r, b->flags) == EV_TRUTH)
-				mask |= 256u << r;
+				mask |= truth_in_rule(r);
 		for (int a = 0; a < o->narea; a++)
-			if (!(mask & 256u << EV_COCO) || b->area < o->area[a][0] ||
+			if (!(mask & truth_in_rule(EV_COCO)) || b->area < o->area[a][0] ||
 			    b->area > o->area[a][1])
-				mask |= 1u << a;
+				mask |= truth_outside(a);
 		e->tcls[at + (size_t)i] = (uint16_t)b->cls;
 		e->tmask[at + (size_t)i] = (uint16_t)mask;
 	}
@@ -221,80 +221,86 @@ chain(struct worker *w, const struct eval_image *im)
 	return n;
 }
 
-/* One class of a picture: nd detections from w->in, places from at on. */
+/* One class of a picture; what is kept of its detections stands from at on. */
 static void
-one_class(struct eval *e, const struct eval_image *im, size_t at, int c, int nd, int nt,
-    struct worker *w)
+one_class(struct eval *e, const struct eval_group *g, size_t at)
 {
 	const struct eval_opts *o = &e->opt;
 	size_t stride = (size_t)(e->words + 1);
-	uint32_t *word = e->fresh + (at - e->n) * stride;
 	int within = o->nmaxdet;
 
-	eval_rank(im, w->in, nd, w->ord);
-	eval_group(e, im, w->ord, nd, w->tr, nt, word, e->over ? e->over + at : NULL, &w->buf);
-	for (int k = 0; k < nd; k++) {
+	eval_match(g);
+	for (int k = 0; k < g->nd; k++) {
+		const struct eval_det *d = g->im->det + g->ord[k];
+
 		while (within && k >= o->maxdet[o->nmaxdet - within])
 			within--;
-		e->score[at + (size_t)k] = im->det[w->ord[k]].score + 0.0;	/* no -0 */
-		e->cls[at + (size_t)k] = (uint16_t)c;
-		word[(size_t)k * stride + stride - 1] = (uint32_t)within;
+		e->score[at + (size_t)k] = d->score + 0.0;	/* no -0 */
+		e->cls[at + (size_t)k] = (uint16_t)d->cls;
+		g->code[(size_t)k * stride + stride - 1] = (uint32_t)within;
 	}
 }
 
 static void
 one_image(struct eval *e, const struct eval_image *im, size_t at, size_t tat, struct worker *w)
 {
+	struct eval_group g = { .e = e, .im = im, .buf = &w->buf };
 	int n;
 
 	keep_truth(e, im, tat);
 	if (!im->ndet)
 		return;
 	n = chain(w, im);
+	g.ord = w->ord;
+	g.tr = w->tr;
 	while (n--) {			/* first met class first */
-		int c = w->seen[n], nd = 0, nt = 0;
+		int c = w->seen[n];
 
+		g.nd = g.nt = 0;
 		for (int i = w->dhead[c]; i >= 0; i = w->dnext[i])
-			w->in[nd++] = i;
+			w->in[g.nd++] = i;
 		for (int i = w->thead[c]; i >= 0; i = w->tnext[i])
-			w->tr[nt++] = i;
+			w->tr[g.nt++] = i;
 		w->dhead[c] = -1;
-		one_class(e, im, at, c, nd, nt, w);
-		at += (size_t)nd;
+		eval_rank(im, w->in, g.nd, w->ord);
+		g.code = e->fresh + (at - e->n) * (size_t)(e->words + 1);
+		g.over = e->over ? e->over + at : NULL;
+		one_class(e, &g, at);
+		at += (size_t)g.nd;
 	}
 	for (int i = 0; i < im->nbox; i++)
 		w->thead[im->box[i].cls] = -1;
 }
 
+/* As xgrow, for one of several arrays of one capacity: the last of them changes it. */
+static void *
+grown(void *p, size_t cap, size_t need, size_t size)
+{
+	return xgrow(p, &cap, need, size);
+}
+
 static void
 make_room(struct eval *e, const struct eval_image *im, int n)
 {
-	size_t ni = e->nimage, nd = e->n, nt = e->nt, cap;
-	size_t old = e->image_cap, oldn = e->cap, oldt = e->tcap;
+	size_t ni = e->nimage, nd = e->n, nt = e->nt, most = ni + (size_t)n;
 
-#define GROW(field, oldcap, need) (cap = oldcap, field = (__typeof__(field))xgrow(field, &cap, \
-	need, sizeof *field))
-	GROW(e->key, old, ni + (size_t)n);
-	GROW(e->dend, old, ni + (size_t)n);
-	GROW(e->tend, old, ni + (size_t)n);
-	e->image_cap = cap;
+	e->key = (int64_t *)grown(e->key, e->image_cap, most, sizeof *e->key);
+	e->dend = (size_t *)grown(e->dend, e->image_cap, most, sizeof *e->dend);
+	e->tend = (size_t *)xgrow(e->tend, &e->image_cap, most, sizeof *e->tend);
 	for (int i = 0; i < n; i++, ni++) {
 		e->key[ni] = im[i].key;
 		e->dend[ni] = nd += (size_t)im[i].ndet;
 		e->tend[ni] = nt += (size_t)im[i].nbox;
 	}
-	GROW(e->tcls, oldt, nt);
-	GROW(e->tmask, oldt, nt);
-	e->tcap = cap;
-	GROW(e->score, oldn, nd);
-	GROW(e->cls, oldn, nd);
-	GROW(e->code, oldn, nd);
-	if (e->opt.rules >> EV_DARKNET & 1)
-		GROW(e->over, oldn, nd);
-	e->cap = cap;
-	GROW(e->fresh, e->fresh_cap, (nd - e->n) * (size_t)(e->words + 1));
-	e->fresh_cap = cap;
-#undef GROW
+	e->tcls = (uint16_t *)grown(e->tcls, e->tcap, nt, sizeof *e->tcls);
+	e->tmask = (uint16_t *)xgrow(e->tmask, &e->tcap, nt, sizeof *e->tmask);
+	if (eval_has(&e->opt, EV_DARKNET))
+		e->over = (double *)grown(e->over, e->cap, nd, sizeof *e->over);
+	e->score = (double *)grown(e->score, e->cap, nd, sizeof *e->score);
+	e->cls = (uint16_t *)grown(e->cls, e->cap, nd, sizeof *e->cls);
+	e->code = (uint32_t *)xgrow(e->code, &e->cap, nd, sizeof *e->code);
+	e->fresh = (uint32_t *)xgrow(e->fresh, &e->fresh_cap,
+	    (nd - e->n) * (size_t)(e->words + 1), sizeof *e->fresh);
 	if (nd > UINT32_MAX)
 		die(1, "%zu detections: at most %u", nd, UINT32_MAX);
 }

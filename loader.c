@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "loader/int.h"
 #include "base/fn.h"
@@ -42,6 +43,7 @@ struct loader {
 	long n, total, end;		/* records; samples of the run; the step after the last */
 	long ticket, next;		/* step being claimed; step the consumer wants */
 	int depth, stop, held;
+	double waited;			/* by loader_wait, for the next batch */
 	struct berth *slot;
 	void *ring;
 	struct album *keep;		/* mosaic only */
@@ -186,7 +188,7 @@ decode(struct worker *k, long record, struct sample *s, struct err *e)
 
 	if (shard_read(sh, record, &r, &k->buf, &k->cap, e))
 		return -1;
-	if (image_decode(r.bytes, r.nbytes, &s->im, &why))
+	if (record_decode(&r, &s->im, &why))
 		return err_set(
 		    e, "%s: record %ld (%s): %s", shard_path(sh, record), record, r.name, why.msg);
 	if (s->im.w != r.w || s->im.h != r.h)
@@ -362,6 +364,7 @@ check(const struct loader_opts *o, struct shard *sh, long first, long steps, str
 struct loader *
 loader_open(struct shard *sh, const struct loader_opts *o, long first, long steps, struct err *e)
 {
+	pthread_condattr_t clock;
 	struct loader *l;
 	long batches;
 
@@ -391,7 +394,11 @@ loader_open(struct shard *sh, const struct loader_opts *o, long first, long step
 	}
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->work, NULL);
-	pthread_cond_init(&l->done, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&l->done, &clock);
+	pthread_condattr_destroy(&clock);
+	image_threads(o->threads * o->ranks);
 	l->worker = (struct worker *)xcalloc((size_t)o->threads, sizeof *l->worker);
 	for (; l->nworker < o->threads; l->nworker++) {
 		struct worker *k = &l->worker[l->nworker];
@@ -460,6 +467,28 @@ gather(struct berth *s)		/* the labels of all images, in order */
 	s->batch.ntruth = s->all.n;
 }
 
+/* Nothing is left to wait for at the end, either. */
+int
+loader_wait(struct loader *l, double seconds)
+{
+	struct berth *s = &l->slot[l->next % l->depth];
+	double from = now();
+	struct timespec until;
+	int ready, late = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += (long)(seconds * 1e9);
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&l->lock);
+	while (!(ready = l->next >= l->end || (s->state == READY && s->batch.step == l->next)) &&
+	    !late)
+		late = pthread_cond_timedwait(&l->done, &l->lock, &until);
+	pthread_mutex_unlock(&l->lock);
+	l->waited += now() - from;
+	return ready;
+}
+
 struct batch *
 loader_next(struct loader *l, struct err *e)
 {
@@ -484,7 +513,8 @@ loader_next(struct loader *l, struct err *e)
 	if (s->bad >= 0)
 		return NULL;
 	gather(s);
-	s->batch.wait = now() - from;
+	s->batch.wait = l->waited + now() - from;
+	l->waited = 0;
 	l->next++;
 	l->held++;
 	return &s->batch;

@@ -85,7 +85,8 @@ reap(struct family *f)
 static void
 pass_on(struct family *f, const siginfo_t *info)
 {
-	f->stop = info->si_signo;
+	if (info->si_signo != SIGUSR1)
+		f->stop = info->si_signo;
 	if (info->si_code <= 0)
 		signal_all(f, info->si_signo);
 }
@@ -173,6 +174,7 @@ sync_fork(struct world *w, int n, int *status)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, &mask);
 	signal(SIGCHLD, SIG_DFL);	/* ignored, it would let no one wait */
 	fflush(NULL);			/* or each child would write it again */
@@ -281,6 +283,13 @@ sync_alive(struct sync *s)
 {
 	if (s && s->meet)
 		meet_alive(s->meet, s->rank);
+}
+
+void
+sync_note(struct sync *s, const char *text)
+{
+	if (s->meet)
+		meet_note(s->meet, text);
 }
 
 /* With a parent, the parent tells; else whoever knew first. */

@@ -156,12 +156,15 @@ fold(struct net *net)
 		const struct layer *l = &net->cfg->l[i];
 		const struct def_conv *d = &l->u.conv;
 		float *beta = net_param(net, net->train, i, P_BIAS);
+		struct bn b;
 
-		if (l->type == L_CONV && d->bn)
-			net->dev->bn->fold(net->dev, net_param(net, net->train, i, P_WEIGHT),
-			    d->size * d->size * (l->in_c / d->groups), d->k,
-			    net_param(net, net->train, i, P_GAMMA), beta, net_param(net, net->stat,
-			    i, P_MEAN), net_param(net, net->stat, i, P_VAR), beta);
+		if (l->type != L_CONV || !d->bn)
+			continue;
+		b = (struct bn){ .rows = d->size * d->size * (l->in_c / d->groups), .c = d->k,
+			.mean = net_param(net, net->stat, i, P_MEAN),
+			.m2 = net_param(net, net->stat, i, P_VAR),
+			.gamma = net_param(net, net->train, i, P_GAMMA), .beta = beta };
+		net->dev->bn->fold(net->dev, &b, net_param(net, net->train, i, P_WEIGHT), beta);
 	}
 }
 

@@ -29,9 +29,10 @@ need libdnnl-dev DNNL -ldnnl <<!
 #include <dnnl.h>
 int main(void) { return dnnl_version()->major < 2; }
 !
-need libturbojpeg0-dev JPEG -lturbojpeg <<!
-#include <turbojpeg.h>
-int main(void) { tjhandle h = tjInitDecompress(); return !h; }
+need libjpeg-dev JPEG -ljpeg <<!
+#include <stdio.h>
+#include <jpeglib.h>
+int main(void) { struct jpeg_error_mgr e; return !jpeg_std_error(&e); }
 !
 need libstb-dev STB -I/usr/include/stb <<!
 #include <stdio.h>

@@ -5,6 +5,7 @@
  * exit status, not the others. */
 #include <errno.h>
 #include <getopt.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ static const struct setting table[] = {
 	{ "eval", "0", "0|1",
 	    "as validation does: -t 0.001 -i 0.6 -k merge, max_det 300, resize stb" },
 	{ "exact", "0", "0|1", "plain kernels only" },
+	{ "exif", "1", "0|1", "turn pictures as EXIF says; 0: boxes are on the pixels as stored" },
 	{ "ids", NULL, "text", "truth whose image and category ids -f coco writes" },
 	{ "max_det", NULL, "int 0..1000000000", "most detections of a picture, 0 all (by -k)" },
 	{ "rect", "0", "0|1",
@@ -71,14 +73,25 @@ struct job {
 };
 
 static volatile sig_atomic_t asked;
-static struct inputs *volatile running;
+static struct inputs *running;
+static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void
 on_signal(int sig)
 {
 	asked = sig;
+	pthread_mutex_lock(&running_lock);
 	if (running)
 		inputs_stop(running);
+	pthread_mutex_unlock(&running_lock);
+}
+
+static void
+set_running(struct inputs *in)
+{
+	pthread_mutex_lock(&running_lock);
+	running = in;
+	pthread_mutex_unlock(&running_lock);
 }
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -190,6 +203,8 @@ open_cfg(struct job *j, const struct cmd *c, struct err *e)
 
 	if (strcmp(path, "-") && access(path, R_OK))
 		return err_set(e, "%s: %s", path, strerror(errno));
+	if (weights_foreign(path, e))
+		return -1;
 	j->darknet = !weights_is_st(path);
 	if (!j->darknet && !(st = st_open(path, e)))
 		return -1;
@@ -317,7 +332,7 @@ open_ids(struct dataset *d, const char *path, struct err *e)
 	    labels_read(d, path, NULL, no_report, NULL, e))
 		return -1;
 	for (int i = 0; i < d->n; i++)
-		if (d->item[i].id >= 0)
+		if (d->item[i].id != -1)
 			return 0;
 	return err_set(e, "%s: none of its %d pictures has an id: want a COCO json, or a shard "
 	    "made of one", path, d->n);
@@ -425,14 +440,15 @@ detect(struct job *j, const struct cmd *c, struct err *e)
 	int r = 0;
 
 	o.keep = c->arg['x'] != NULL;
+	o.stored = !settings_int(&c->set, "exif");
 	j->began = now();
-	running = in = inputs_open(c->in, c->nin, &o);
-	catch_end(on_signal);
+	in = inputs_open(c->in, c->nin, &o);
+	set_running(in);
 	while (!r && !asked && (p = inputs_next(in))) {
 		r = batch(j, p, found, e);
 		inputs_free(in, p);
 	}
-	running = NULL;
+	set_running(NULL);
 	inputs_close(in);
 	free(found);
 	progress_end();
@@ -455,6 +471,7 @@ main(int argc, char **argv)
 	parse(&c, argc, argv);
 	check(&c);
 	check_files(&c);
+	catch_end(on_signal, .5);
 	r = open_job(&j, &c, &e) || detect(&j, &c, &e);
 	if (detwrite_close(j.out, !r && !asked, &why) && !r) {
 		e = why;

@@ -11,13 +11,11 @@
 
 static const struct setting table[] = {
 	{ "absent", "out", "out|zero",
-	    "AP of a class with false positives and no truth: not in "
-	    "the means, or 0" },
+	    "AP of a class with false positives and no truth: not in the means, or 0" },
 	{ "areas", "1024,9216", "text", "borders of the area ranges, in pixels" },
 	{ "bootstrap", "1000", "int 0..1000000", "resamplings for -D" },
 	{ "compat", "none", "none|pycocotools",
-	    "pycocotools' known bugs too: truths with id 0, AP at "
-	    "other maxDets" },
+	    "pycocotools' known bugs too: truths with id 0, AP at other maxDets" },
 	{ "conf", NULL, "text", "write precision, recall, F1 by score to this file" },
 	{ "confusion", NULL, "text", "write the confusion matrix to this file" },
 	{ "crowd", "original", "original|difficult|remove|truth",
@@ -35,8 +33,7 @@ static const struct setting table[] = {
 	{ "suspects", NULL, "text", "write suspicious labels to this file" },
 	{ "thresh", "0.25", "0..1", "darknet: its P R F1 TP FP FN IoU are over this score" },
 	{ "unknown", NULL, "skip|error",
-	    "pictures or classes not in the truth (error for pictures, skip "
-	    "for category ids)" },
+	    "pictures or classes not in the truth (error for pictures, skip for category ids)" },
 	{ "worst", NULL, "text", "write the worst pictures to this file" },
 	{ NULL, NULL, NULL, NULL }
 };
@@ -153,10 +150,8 @@ parse(struct cmd *c, int argc, char **argv)
 static enum eval_soft
 soft(const char *word)
 {
-	return *word == 'o'   ? EV_ORIGINAL
-	       : *word == 'd' ? EV_IGNORE
-	       : *word == 'r' ? EV_REMOVE
-			      : EV_TRUTH;
+	return *word == 'o' ? EV_ORIGINAL : *word == 'd' ? EV_IGNORE : *word == 'r' ? EV_REMOVE :
+	    EV_TRUTH;
 }
 
 static void
@@ -196,8 +191,7 @@ check(struct cmd *c)
 		bad_usage("-O score: want a number");
 	if (o->pycocotools)
 		warn("-O compat=pycocotools: truths with id 0 stay unmatched, AP is -1 unless "
-		     "maxDets end at "
-		     "100");
+		    "maxDets end at 100");
 }
 
 /* Before anything is opened: what is read stays. */
@@ -315,7 +309,7 @@ print_metrics(struct result *r, FILE *f)
 
 	fprintf(f, "#rule\tclass\tmetric\tvalue\n");
 	print_rows(f, "-", row, eval_total(e, NULL, row));
-	if ((e->opt.rules & 1) && last != 100)
+	if (eval_has(&e->opt, EV_COCO) && last != 100)
 		fprintf(f, "coco\t-\tmaxdets\t%d\n", last);
 	if (!r->c->per_class)
 		return;
@@ -353,9 +347,12 @@ write_report(struct result *r, struct err *e)
 		free(dets);
 		dets = xasprintf("%s and %d more", c->in[0], c->nin - 1);
 	}
-	struct eval_report page = { c->truth, dets, c->base, &r->truth, r->ours.ev, r->ours.errors,
-		&r->analysis, r->versus, r->change, r->nversus, r->nchange,
-		(int)settings_int(&c->set, "bootstrap"), settings_num(&c->set, "level") };
+	struct eval_report page = { .truth_path = c->truth, .dets_path = dets,
+		.base_path = c->base, .truth = &r->truth, .ev = r->ours.ev,
+		.errors = r->ours.errors, .analysis = &r->analysis, .versus = r->versus,
+		.change = r->change, .nversus = r->nversus, .nchange = r->nchange,
+		.resamplings = (int)settings_int(&c->set, "bootstrap"),
+		.level = settings_num(&c->set, "level") };
 	int bad = out_open(&o, c->report, e);
 
 	if (!bad) {
@@ -406,6 +403,13 @@ run(struct cmd *c, struct err *e)
 	return bad;
 }
 
+/* Nothing is to be saved: it ends at once, without what it was writing. */
+static void
+on_signal(int sig)
+{
+	(void)sig;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -420,6 +424,7 @@ main(int argc, char **argv)
 	parse(&c, argc, argv);
 	check(&c);
 	check_files(&c);
+	catch_end(on_signal, 1e-3);
 	if ((r = run(&c, &e)))
 		warn("%s", e.msg);
 	settings_close(&c.set);

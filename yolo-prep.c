@@ -1,6 +1,5 @@
 /* yolo-prep.c -- labelled pictures into a shard, and what can be done with one. */
 #include <getopt.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,8 +18,12 @@ static const struct option longopt[] = {
 	{ "help", 0, NULL, 'h' }, { "version", 0, NULL, 'V' }, { NULL, 0, NULL, 0 },
 };
 static const struct setting settings[] = {
+	{ "exif", "1", "0|1", "turn pictures as EXIF says; 0: boxes are on the pixels as stored" },
 	{ "salvage", "0", "int 0..1",
 	    "take what is whole from a shard or stream that is cut or damaged" },
+	{ "split", "train", "train|val|test|all",
+	    "the part of a data.yaml, a .data file or a folder that has several; all: of a folder "
+	    "all" },
 	{ NULL, NULL, NULL, NULL },
 };
 
@@ -130,7 +133,7 @@ option(struct cmd *c, int letter)
 static void
 report(void *arg, int kind, const char *line)
 {
-	static const char *const name[] = { "note", "label", "picture" };
+	static const char *const name[] = { "note", "label", "picture", "part" };
 	struct report *r = (struct report *)arg;
 	const char *colon = strstr(line, ": ");
 	char *place;
@@ -194,9 +197,10 @@ pack(struct cmd *c)
 	c->pack.report = report;
 	c->pack.arg = &rep;
 	c->pack.stop = &stop;
+	c->pack.split = settings_str(&c->set, "split");
+	c->pack.stored = !settings_int(&c->set, "exif");
 	c->pack.salvage = (int)settings_int(&c->set, "salvage");
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	catch_end(on_signal, .5);
 	r = pack_run(&c->pack, &res, &e);
 	if (rep.tsv && out_commit(&rep.out, &e2) && !r) {
 		warn("%s", e2.msg);
@@ -239,7 +243,7 @@ table(char *const *in, int n)
 			printf("\t%ld\t", k);
 			tsv_name(stdout, r.name);
 			printf("\t%lld\t%d\t%d\t%s\t%d\t%zu\t%d\n", (long long)r.id, r.w, r.h,
-			    codec[r.codec & 3], r.orientation, r.nbytes, r.nbox);
+			    codec[r.codec & 3], r.orientation & ~REC_TURN, r.nbytes, r.nbox);
 		}
 		shard_close(s);
 	}
@@ -278,8 +282,7 @@ unpack(const struct cmd *c, char *const *in, int n)
 	struct err e;
 	long pictures = 0;
 
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	catch_end(on_signal, .5);
 	if (unpack_run(c->dir, c->format ? c->format : "yolo", in, n, &pictures, &stop, &e)) {
 		warn("%s", e.msg);
 		return stopped_by ? 128 + stopped_by : 1;

@@ -3,6 +3,7 @@
  * The parent parses everything, packs data that is not a shard yet, opens what can fail, and forks
  * the ranks before any device or thread pool exists. */
 #include <getopt.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,9 +59,13 @@ main(int argc, char **argv)
 	struct train_cmd c = { .ranks = 1 };
 	struct world w = { 0 };
 	struct err e = { "" };
+	sigset_t later;
 	int status, joined;
 
 	calm_threads(argv);
+	sigemptyset(&later);
+	sigaddset(&later, SIGUSR1);	/* "save a checkpoint": there is nothing to save yet */
+	sigprocmask(SIG_BLOCK, &later, NULL);
 	program(argv, "yolo-train");
 	settings_open(&c.set, train_settings);
 	parse(&c, argc, argv);
@@ -73,6 +78,7 @@ main(int argc, char **argv)
 		train_close(&c);
 		return 0;
 	}
+	w.deadline = settings_num(&c.set, "stall");
 	if ((joined = world_find(&w, &e)) < 0)
 		die(1, "%s", e.msg);
 	if (!joined && sync_fork(&w, (int)c.ranks, &status) < 0) {

@@ -97,10 +97,10 @@ square_k(struct head_view v, int groups, const int *first, const struct loss_row
 
 struct rect { double x, y, w, h; };
 /* Overlap and hull of p and t with slopes by p's x y w h. */
-struct meet { double i, cw, ch, di[4], dcw[4], dch[4]; };
+struct hull { double i, cw, ch, di[4], dcw[4], dch[4]; };
 
 DEVICE void
-meet1(double p, double pw, double t, double tw, double *in, double *hull, double din[2],
+hull_side(double p, double pw, double t, double tw, double *in, double *hull, double din[2],
     double dhull[2])
 {
 	double pl = p - pw / 2, pr = p + pw / 2, tl = t - tw / 2, tr = t + tw / 2;
@@ -113,14 +113,14 @@ meet1(double p, double pw, double t, double tw, double *in, double *hull, double
 	dhull[1] = ((pr > tr) + (pl < tl)) / 2.;
 }
 
-DEVICE struct meet
-meet(struct rect p, struct rect t)
+DEVICE struct hull
+hull_of(struct rect p, struct rect t)
 {
-	struct meet m = { 0, 0, 0, { 0 }, { 0 }, { 0 } };
+	struct hull m = { 0, 0, 0, { 0 }, { 0 }, { 0 } };
 	double iw, ih, dx[2], dy[2], cx[2], cy[2];
 
-	meet1(p.x, p.w, t.x, t.w, &iw, &m.cw, dx, cx);
-	meet1(p.y, p.h, t.y, t.h, &ih, &m.ch, dy, cy);
+	hull_side(p.x, p.w, t.x, t.w, &iw, &m.cw, dx, cx);
+	hull_side(p.y, p.h, t.y, t.h, &ih, &m.ch, dy, cy);
 	m.dcw[0] = cx[0];
 	m.dcw[2] = cx[1];
 	m.dch[1] = cy[0];
@@ -138,7 +138,7 @@ meet(struct rect p, struct rect t)
 DEVICE double
 giou(struct rect p, struct rect t, double d[4])
 {
-	struct meet m = meet(p, t);
+	struct hull m = hull_of(p, t);
 	double da[4] = { 0, 0, p.h, p.w }, eps = 1e-16;
 	double u = p.w * p.h + t.w * t.h - m.i + eps, c = m.cw * m.ch + eps;
 
@@ -154,7 +154,7 @@ DEVICE double
 ciou(struct rect p, struct rect t, double d[4])
 {
 	const double pi = 3.14159265358979323846, eps = 1e-7;
-	struct meet m = meet(p, t);
+	struct hull m = hull_of(p, t);
 	double da[4] = { 0, 0, p.h, p.w }, ds[4] = { 2 * (p.x - t.x), 2 * (p.y - t.y), 0, 0 };
 	double u = p.w * p.h + t.w * t.h - m.i + eps, q = m.cw * m.cw + m.ch * m.ch + eps;
 	double s = (p.x - t.x) * (p.x - t.x) + (p.y - t.y) * (p.y - t.y);
@@ -215,9 +215,8 @@ class_row(const struct kind *r, const float *z, float *d, int c, int cls, double
 	return sum;
 }
 
-/* part: [2][groups]; mult: weights of the classes, or NULL.  Where truths share a cell,
-    archive keeps the last objectness target, ciou the
- * largest. */
+/* part: [2][groups]; mult: weights of the classes, or NULL.  Where truths share a cell, archive
+ * keeps the last objectness target, ciou the largest. */
 KERNEL
 box_k(struct head_view v, int groups, const int *first, const struct loss_row *row, struct kind r,
     struct gains g, const float *mult, double *part)
@@ -253,7 +252,7 @@ box_k(struct head_view v, int groups, const int *first, const struct loss_row *r
 KERNEL
 obj_k(struct head_view v, struct kind r, float gain, double *part)
 {
-	int cells = v.n * v.h * v.w * v.a, len = v.c + 5, chunk = fn_chunk(cells);
+	int cells = fn_boxes(&v), len = v.c + 5, chunk = fn_chunk(cells);
 
 	ROWS (i, fn_chunks(cells)) {
 		int from = i * chunk, n = cells - from < chunk ? cells - from : chunk;
@@ -287,13 +286,20 @@ cells(const struct loss *s, int h)
 	return s->kind == LOSS_MULTI ? loss_rows(s) : (double)p->h * p->w * p->nmask;
 }
 
+/* Squared errors of s(tx), s(ty), tw, th; the others lose by IoU. */
+static int
+is_square(const struct loss *s)
+{
+	return s->kind == LOSS_ULTRA2019 || s->kind == LOSS_MULTI;
+}
+
 static struct gains
 gains_of(const struct loss *s, int h)
 {
 	double n = s->count[s->kind == LOSS_MULTI ? 0 : h], obj = s->images * cells(s, h);
 	struct gains g = { 0, 0, 0, 0, 0 };
 
-	if (s->kind == LOSS_ULTRA2019 || s->kind == LOSS_MULTI) {
+	if (is_square(s)) {
 		g.xy = over(s->k * s->gain_xy, 2 * n);
 		g.wh = over(s->k * s->gain_wh, 2 * n);
 		g.cls = over(s->k * s->gain_cls, n);
@@ -310,9 +316,11 @@ gains_of(const struct loss *s, int h)
 static struct kind
 rule_of(const struct loss *s)
 {
-	struct kind r = { 0, 0, 1, 0, 1, 1, 0, 0 };
+	struct kind r;
 
+	memset(&r, 0, sizeof r);
 	r.ciou = s->kind == LOSS_CIOU;
+	r.gr = r.cls_pw = r.obj_pw = 1;
 	if (r.ciou || s->kind == LOSS_ARCHIVE) {
 		r.gr = s->gr;
 		r.focal_on = s->focal_gamma > 0;
@@ -330,8 +338,7 @@ static void
 run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
     struct loss_sums *sums)
 {
-	int groups = a->group[h + 1] - a->group[h], logs = s->kind == LOSS_ULTRA2019 ||
-	    s->kind == LOSS_MULTI, chunks;
+	int groups = a->group[h + 1] - a->group[h], chunks;
 	const int *first = a->first + a->group[h];
 	struct gains g = gains_of(s, h);
 	struct kind r = rule_of(s);
@@ -339,15 +346,15 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
 	double *part;
 
 	loss_view(s, h, &v);
-	d->ops->zero(d, v.grad, (size_t)v.n * v.h * v.w * v.a * (v.c + 5) * sizeof *v.grad);
+	d->ops->zero(d, v.grad, (size_t)fn_boxes(&v) * (v.c + 5) * sizeof *v.grad);
 	part = a->part + loss_sums_add(sums, groups);
 	loss_sums_add(sums, groups);
-	if (logs) {
+	if (is_square(s)) {
 		loss_sums_add(sums, groups);
 		RUN(d, square_k, groups, v, groups, first, a->row, g, part);
 	} else
 		RUN(d, box_k, groups, v, groups, first, a->row, r, g, a->mult[0], part);
-	chunks = fn_chunks(v.n * v.h * v.w * v.a);
+	chunks = fn_chunks(fn_boxes(&v));
 	part = a->part + loss_sums_add(sums, chunks);
 	RUNROWS(d, obj_k, chunks, v, r, (float)g.obj, part);
 }
@@ -357,10 +364,10 @@ add_terms(const struct loss *s, int h, const double **sum, double term[LOSS_TERM
 {
 	struct gains g = gains_of(s, h);
 	double v[5] = { 0 };
-	int logs = s->kind == LOSS_ULTRA2019 || s->kind == LOSS_MULTI;
+	int square = is_square(s);
 
-	v[TERM_BOX] = *(*sum)++ * (logs ? g.xy : g.box);
-	if (logs)
+	v[TERM_BOX] = *(*sum)++ * (square ? g.xy : g.box);
+	if (square)
 		v[TERM_WH] = *(*sum)++ * g.wh;
 	v[TERM_CLS] = *(*sum)++ * g.cls;
 	v[TERM_OBJ] = *(*sum)++ * g.obj;
@@ -387,16 +394,8 @@ run(struct dev *d, const struct loss *s, const struct truth *truth, int ntruth,
 		add_terms(s, h, &next, term[h]);
 }
 
-static size_t
-workspace(const struct loss *s, int max_truth)
-{
-	struct loss_area a;
-
-	loss_layout(s, max_truth, NULL, &a);
-	return a.bytes;
-}
-
 #ifdef __cplusplus
 extern "C"
 #endif
-const struct loss_ops BACKEND(yololoss) = { workspace, BACKEND(loss_decode), assign_count, run };
+const struct loss_ops BACKEND(yololoss) = { loss_workspace, BACKEND(loss_decode),
+	assign_count, run };

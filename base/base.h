@@ -50,22 +50,41 @@ char *xasprintf(const char *fmt, ...) PRINTF(1, 2);
 void *xgrow(void *p, size_t *cap, size_t need, size_t size);	/* room for need items of size */
 
 double now(void);			/* seconds, monotonic */
-/* First thing in main of a program that computes: its idle threads shall sleep, not spin. */
+/* First thing in main of a program that computes: its idle threads shall sleep, not spin, and where
+ * a package holds a build for this very processor, that one goes on. */
 void calm_threads(char **argv);
-/* The end of a run is asked for: f gets SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP,
- * on a stack of its own.  oneDNN 2.6's products keep numbers further below the stack pointer than
- * the 128 bytes that the kernel spares when it puts a handler's frame there: a handler on the
- * usual stack changes them, and the program computes nonsense or dies. */
-void catch_end(void (*f)(int));
+
+/* ---- end.c: the end by a signal ------------------------------------------------------------ */
+
+/* A thread waits for SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP, and calls f with
+ * it; this thread and those that it starts from now on get none of them.  What has not ended
+ * patience seconds later is ended with 128 + the signal, and what it was writing is removed; 0: it
+ * is waited for. */
+void catch_end(void (*f)(int), double patience);
+void catch_save(void (*f)(int));	/* before it: that thread calls f at SIGUSR1 */
 void leave_signals(void);	/* this thread, which computes too, gets none of them */
+void tmp_begin(const char *path);	/* a file or folder that is only whole at tmp_end */
+void tmp_end(const char *path);
+void path_remove(const char *path);	/* with all that is in it */
+
+double memory_bytes(void);	/* that this process may use: machine, cgroup, ulimit -v */
 int cores(void);	/* processors this process may use: affinity, cgroup, OMP_NUM_THREADS */
 int num_int(const char *s, long lo, long hi, long *out);	/* whole string, else -1 */
+/* n bytes of digits, perhaps after a minus, as a whole number of 64 bits, but for
+ * the least, which stands for none; -1: they are no such. */
+int num_digits(const char *s, size_t n, int64_t *out);
+/* An id: digits exactly; v, what the n bytes are as a number, if it is whole and up to 9e15 (3.0,
+ * 1e3).  What is wrong, NULL: nothing. */
+const char *num_id(const char *s, size_t n, double v, int64_t *out);
 int num_side(const char *s, int *w, int *h);	/* "416" or "608x352" */
 int num_real(const char *s, double lo, double hi, double *out);	/* finite, locale-free */
 /* Such numbers with commas between: how many; -1: more than max, or something else. */
 int num_list(const char *s, int max, double lo, double hi, double *out);
 
 char *file_read(const char *path, size_t max, size_t *len, struct err *); /* NUL added; free() */
+/* The same of a file on a disk; where a pipe cannot be meant it is refused, not waited for. */
+char *plain_read(const char *path, size_t max, size_t *len, struct err *);
+FILE *plain_open(const char *path, struct err *);
 char *path_join(const char *dir, const char *name);
 char *path_dir(const char *path);	/* "." where there is no slash */
 const char *path_base(const char *path);	/* points into path */
@@ -89,9 +108,26 @@ int out_open(struct outfile *, const char *path, struct err *);
 int out_commit(struct outfile *, struct err *);	/* closes; -1 when anything was not written */
 void out_abort(struct outfile *);		/* closes and removes */
 int stdout_flush(struct err *);	/* -1: something printed so far could not be written */
+/* The digits of s, n bytes, as a whole number of 64 bits, exactly; -1: they are something else. */
+int num_digits(const char *s, size_t n, int64_t *out);
 int utf8_len(const char *);	/* bytes of the character there, 0: none (a surrogate is none) */
 int utf8_is(const char *);
+/* In quotes; bytes that are no UTF-8 become U+FFFD, each: how many. */
+int json_string(FILE *, const char *);
 void tsv_name(FILE *, const char *);		/* tab, newline, backslash as \t \n \\ */
+
+/* ---- keys.c: byte strings numbered as they come -------------------------------------------- */
+
+struct keys {				/* all zero: none */
+	char *text;
+	struct key *key;
+	int *slot, n;			/* slot: by hash, number + 1 */
+	size_t ntext, text_cap, cap, nslot;
+};
+int keys_add(struct keys *, const void *, size_t);	/* its number: n - 1 where it is new */
+int keys_find(const struct keys *, const void *, size_t);	/* -1: not there */
+const char *keys_text(const struct keys *, int);	/* with a NUL; until the next keys_add */
+void keys_free(struct keys *);
 
 /* ---- opt.c: -O key=value ------------------------------------------------------------------- */
 

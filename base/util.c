@@ -8,13 +8,11 @@
 #include <locale.h>
 #include <math.h>
 #include <omp.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,6 +49,9 @@ message(const char *fmt, va_list ap)
 	for (char *p = line; *p; p++)	/* names may hold anything: a terminal must not obey it */
 		if ((unsigned char)*p < ' ' || *p == 127)
 			*p = *p == '\n' || *p == '\r' || *p == '\t' ? ' ' : '?';
+		else if ((unsigned char)*p == 0xc2 && (unsigned char)p[1] >= 0x80 &&
+		    (unsigned char)p[1] < 0xa0)
+			p[0] = p[1] = '?';	/* the same, with the eighth bit, in UTF-8 */
 	progress_end();
 	fprintf(stderr, "%s: %s\n", prog, line);	/* one write: lines of ranks do not mix */
 }
@@ -184,50 +185,51 @@ std_open(void)
 			exit(1);		/* no place for a message, either */
 }
 
+/* A package has the programs that compute built for several processors (make deb): LIB/yolo/LEVEL
+ * beside the bin of the plain ones.  The newest that this processor runs; NULL: there is none. */
+static const char *
+better_build(const char *self, char *path, size_t size)
+{
+	const char *const level[] = { "x86-64-v4", "x86-64-v3" };
+	int has[2] = { 0, 0 };
+
+#if defined(__x86_64__)
+	has[1] = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	    __builtin_cpu_supports("bmi2");
+	has[0] = has[1] && __builtin_cpu_supports("avx512f") &&
+	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+	    __builtin_cpu_supports("avx512vl");
+#endif
+	for (int i = 0; i < 2; i++) {
+		int dir = (int)(path_base(self) - self);
+
+		if (has[i] && (size_t)snprintf(path, size, "%.*s../lib/yolo/%s/%s", dir, self,
+		    level[i], self + dir) < size && !access(path, X_OK))
+			return path;
+	}
+	return NULL;
+}
+
 /* libgomp's threads spin for milliseconds at every barrier, which on a shared machine starves the
  * very thread they wait for (a small net's training took 10 times as long).  It reads its settings
  * before main, so the program starts itself anew once, with a short spin. */
 void
 calm_threads(char **argv)
 {
-	char self[4096];
+	char self[4096], path[4200];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	const char *again;
+	int calm = getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY");
 
 	std_open();
-	if (n < 0 || getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
+	if (n < 0)
 		return;
 	self[n] = 0;			/* its own path, so that ps shows its name */
-	if (!setenv("GOMP_SPINCOUNT", "1000", 1))
-		execv(self, argv);	/* where that fails, nothing is lost but calm */
-}
-
-static const int end_signal[] = { SIGINT, SIGTERM, SIGHUP };
-
-void
-catch_end(void (*f)(int))
-{
-	struct sigaction sa = { .sa_handler = f, .sa_flags = SA_ONSTACK }, was;
-	stack_t st = { .ss_size = 1 << 16 };	/* a frame with AVX-512 and AMX takes 12 KB */
-
-	st.ss_sp = mmap(NULL, st.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-	    -1, 0);
-	if (st.ss_sp == MAP_FAILED || sigaltstack(&st, NULL))
-		die(1, "a stack for signals: %s", strerror(errno));
-	for (size_t i = 0; i < sizeof end_signal / sizeof *end_signal; i++)
-		if (end_signal[i] != SIGHUP || sigaction(SIGHUP, NULL, &was) ||
-		    was.sa_handler != SIG_IGN)
-			sigaction(end_signal[i], &sa, NULL);
-}
-
-void
-leave_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof end_signal / sizeof *end_signal; i++)
-		sigaddset(&set, end_signal[i]);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	again = better_build(self, path, sizeof path);
+	if (!calm && !setenv("GOMP_SPINCOUNT", "1000", 1) && !again)
+		again = self;
+	if (again)
+		execv(again, argv);	/* where that fails, nothing is lost but calm or speed */
 }
 
 /* A container's share of the CPUs is a quota, not a mask; version 2 in one file, 1 in two.  In
@@ -252,6 +254,27 @@ quota(void)
 				fclose(f);
 			}
 	return v[1] > 0 && v[2] > 0 ? (int)((v[1] + v[2] - 1) / v[2]) : 0;
+}
+
+double
+memory_bytes(void)
+{
+	static const char *const file[] = { "/sys/fs/cgroup/memory.max",
+		"/sys/fs/cgroup/memory/memory.limit_in_bytes" };
+	double most = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), v;
+	struct rlimit r;
+
+	for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+		FILE *f = fopen(file[i], "r");
+
+		if (f && fscanf(f, "%lf", &v) == 1 && v > 0 && v < most)
+			most = v;
+		if (f)
+			fclose(f);
+	}
+	if (!getrlimit(RLIMIT_AS, &r) && r.rlim_cur != RLIM_INFINITY && (double)r.rlim_cur < most)
+		most = (double)r.rlim_cur;
+	return most;
 }
 
 /* OpenMP counts the processors: where it has bound this thread to one place it knows the others.
@@ -283,6 +306,44 @@ num_int(const char *s, long lo, long hi, long *out)
 		return -1;
 	*out = v;
 	return 0;
+}
+
+int
+num_digits(const char *s, size_t n, int64_t *out)
+{
+	size_t minus = n && *s == '-';
+	int64_t v = 0;
+
+	if (n == minus)
+		return -1;
+	for (size_t i = minus; i < n; i++) {
+		unsigned d = (unsigned)(s[i] - '0');
+
+		if (d > 9 || v > (INT64_MAX - d) / 10)
+			return -1;
+		v = v * 10 + d;
+	}
+	*out = minus ? -v : v;
+	return 0;
+}
+
+const char *
+num_id(const char *s, size_t n, double v, int64_t *out)
+{
+	size_t digits = 0;
+
+	if (!num_digits(s, n, out))
+		return NULL;
+	while (digits < n && (s[digits] == '-' || (s[digits] >= '0' && s[digits] <= '9')))
+		digits++;
+	if (digits == n || !isfinite(v))
+		return "an id is beyond 64 bits";
+	if (v != floor(v))
+		return "an id is not a whole number";
+	if (fabs(v) > 9e15)
+		return "an id above 9e15 is not written out in digits";
+	*out = (int64_t)v;
+	return NULL;
 }
 
 int
@@ -333,27 +394,22 @@ num_side(const char *s, int *w, int *h)
 	return 0;
 }
 
-char *
-file_read(const char *path, size_t max, size_t *len, struct err *e)
+/* What file_read says of it; f stays open. */
+static char *
+read_all(FILE *f, const char *path, size_t max, size_t *len, struct err *e)
 {
-	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
 	size_t cap = 0, n = 0, got;
 	char *buf = NULL;
+	int fault;
 
-	if (!f) {
-		err_set(e, "%s: %s", path, strerror(errno));
-		return NULL;
-	}
 	do {
 		buf = (char *)xgrow(buf, &cap, n + 65537, 1);
 		n += got = fread(buf + n, 1, cap - n - 1, f);
 	} while (got && n <= max);
-	got = ferror(f) ? (size_t)errno : 0;
-	if (f != stdin)
-		fclose(f);
-	if (got || n > max) {
-		if (got)
-			err_set(e, "%s: %s", path, strerror((int)got));
+	fault = ferror(f) ? errno : 0;
+	if (fault || n > max) {
+		if (fault)
+			err_set(e, "%s: %s", path, strerror(fault));
 		else
 			err_set(e, "%s: larger than %zu bytes", path, max);
 		free(buf);
@@ -361,6 +417,52 @@ file_read(const char *path, size_t max, size_t *len, struct err *e)
 	}
 	buf[n] = 0;
 	*len = n;
+	return buf;
+}
+
+char *
+file_read(const char *path, size_t max, size_t *len, struct err *e)
+{
+	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+	char *buf;
+
+	if (!f) {
+		err_set(e, "%s: %s", path, strerror(errno));
+		return NULL;
+	}
+	buf = read_all(f, path, max, len, e);
+	if (f != stdin)
+		fclose(f);
+	return buf;
+}
+
+FILE *
+plain_open(const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	FILE *f = NULL;
+
+	if (fd < 0 || fstat(fd, &st))
+		err_set(e, "%s: %s", path, strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		err_set(e, "%s: %s", path, S_ISDIR(st.st_mode) ? strerror(EISDIR) :
+		    "a pipe or a device, want a plain file");
+	else if (!(f = fdopen(fd, "rb")))
+		die(1, "out of memory");
+	if (!f && fd >= 0)
+		close(fd);
+	return f;
+}
+
+char *
+plain_read(const char *path, size_t max, size_t *len, struct err *e)
+{
+	FILE *f = plain_open(path, e);
+	char *buf = f ? read_all(f, path, max, len, e) : NULL;
+
+	if (f)
+		fclose(f);
 	return buf;
 }
 
@@ -385,27 +487,30 @@ path_dir(const char *path)
 }
 
 /* Beside the program, in a source tree; else where it was installed. */
+/* Beside the program, as in a source tree; where "make install" puts it, also for a package's
+ * programs of newer processors, which lie in lib/yolo/LEVEL/. */
 char *
 path_stock(const char *name)
 {
-	char self[4096], *dir, *path;
+	static const char *const place[] = { ".", "../share/yolo", "../../../share/yolo" };
+	char self[4096], *dir;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
 
 	if (!access(name, R_OK) || len < 0 || !strcmp(name, "-"))
 		return xstrdup(name);
 	self[len] = 0;
 	dir = path_dir(self);
-	path = path_join(dir, name);
-	if (access(path, R_OK)) {
+	for (int i = 0; i < 6; i++) {
+		char *path = xasprintf("%s/%s%s/%s", dir, place[i / 2], i % 2 ? "/cfg" : "", name);
+
+		if (!access(path, R_OK)) {
+			free(dir);
+			return path;
+		}
 		free(path);
-		path = xasprintf("%s/../share/yolo/%s", dir, name);
 	}
 	free(dir);
-	if (access(path, R_OK)) {
-		free(path);
-		return xstrdup(name);
-	}
-	return path;
+	return xstrdup(name);
 }
 
 const char *
@@ -496,11 +601,16 @@ path_clash(const char *const *out, int nout, const char *const *in, int nin, str
 char *
 path_tmp(const char *path)
 {
+	enum { MOST = 220 };
+	const char *base = path_base(path);
+	int len = (int)strlen(base);
 	unsigned r;
 
 	if (getrandom(&r, sizeof r, 0) != sizeof r)
 		r = (unsigned)(now() * 1e9);	/* an old kernel: whoever makes it says O_EXCL */
-	return xasprintf("%s.tmp.%ld.%08x", path, (long)getpid(), r);
+	if (len > MOST)			/* a name may have 255 bytes: room for what is added */
+		len = MOST;
+	return xasprintf("%.*s.tmp.%ld.%08x", (int)(base - path) + len, path, (long)getpid(), r);
 }
 
 /* A name nobody could have laid a file or link under before. */
@@ -517,6 +627,7 @@ open_tmp(const char *path, char **tmp)
 	} while (fd < 0 && errno == EEXIST);
 	if (fd < 0)
 		return NULL;
+	tmp_begin(*tmp);
 	if (!(f = fdopen(fd, "wb")))
 		die(1, "out of memory");
 	return f;
@@ -574,6 +685,8 @@ out_commit(struct outfile *o, struct err *e)
 		unlink(o->tmp);
 	else if (o->tmp)
 		sync_dir(o->path);
+	if (o->tmp)
+		tmp_end(o->tmp);
 	free(o->path);
 	free(o->tmp);
 	o->f = NULL;
@@ -587,8 +700,10 @@ out_abort(struct outfile *o)
 		return;
 	if (o->f != stdout)
 		fclose(o->f);
-	if (o->tmp)
+	if (o->tmp) {
 		unlink(o->tmp);
+		tmp_end(o->tmp);
+	}
 	free(o->path);
 	free(o->tmp);
 	o->f = NULL;
@@ -652,14 +767,42 @@ utf8_is(const char *s)
 	return n > 0;
 }
 
+/* A file gets a name as it is; a terminal must not obey it. */
 void
 tsv_name(FILE *f, const char *s)
 {
 	for (; *s; s++)
-		switch (*s) {
+		if (((unsigned char)*s < ' ' || *s == 127) && !strchr("\t\n", *s) &&
+		    isatty(fileno(f)))
+			putc('?', f);
+		else switch (*s) {
 		case '\t': fputs("\\t", f); break;
 		case '\n': fputs("\\n", f); break;
 		case '\\': fputs("\\\\", f); break;
 		default: putc(*s, f);
 		}
+}
+
+int
+json_string(FILE *f, const char *text)
+{
+	int odd = 0;
+
+	putc('"', f);
+	for (int n; *text; text += n) {
+		n = utf8_len(text);
+		if (*text == '"' || *text == '\\')
+			fprintf(f, "\\%c", *text);
+		else if ((unsigned char)*text < 32)
+			fprintf(f, "\\u%04x", *text);
+		else if (n)
+			fwrite(text, 1, (size_t)n, f);
+		else {
+			n = 1;
+			fputs("\\ufffd", f);
+			odd++;
+		}
+	}
+	putc('"', f);
+	return odd;
 }

@@ -75,7 +75,8 @@ struct picture {
 	char *name;			/* as given: what the output calls it */
 	char *path;			/* its file, NULL in a shard */
 	int64_t id;			/* COCO image id where a shard has one, else -1 */
-	int w, h, orientation;		/* stored pixels; EXIF orientation, 1 upright, 0 unknown */
+	int w, h;			/* of the pixels that boxes refer to */
+	int orientation;		/* EXIF's that was not applied, 0: none */
 	struct fit fit;			/* how it lies in the network input */
 	int net_w, net_h;		/* size of that input: with rect its own */
 	struct image px;		/* px NULL unless input_opts.keep */
@@ -98,6 +99,7 @@ struct input_opts {
 	int stretch;			/* instead of a letterbox */
 	int rect;			/* the net's stride: letterboxes without needless border */
 	int keep;			/* keep the decoded pictures */
+	int stored;			/* EXIF's orientation is not applied to files */
 	enum resize_kind resize;
 };
 struct inputs;

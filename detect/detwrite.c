@@ -18,50 +18,14 @@ struct detwrite {
 	enum format format;
 	struct outfile out;		/* not for yolo */
 	int begun, odd;			/* a record stands; a name was no UTF-8 */
-	struct imageids *ids;
-	int64_t *id;			/* [classes] category ids, -1: none */
+	struct eval_names *ids;		/* of the truth's pictures */
+	struct eval_pic *pic;
+	int64_t *id;			/* [classes] category ids, EVAL_NOID: none */
 	char **id_of;			/* the names that they were found by */
-	char **file;			/* hash table of the files written by name */
-	size_t nfile, capfile;
+	struct keys file;		/* paths written by a picture's name */
 };
 
 /* ---- files by the picture's name ------------------------------------------------------------ */
-
-static size_t
-hash(const char *s)
-{
-	uint64_t h = 14695981039346656037u;
-
-	while (*s)
-		h = (h ^ (unsigned char)*s++) * 1099511628211u;
-	return (size_t)(h ^ h >> 32);
-}
-
-/* 1: the path is there already; else it is taken over. */
-static int
-seen(struct detwrite *t, char *path)
-{
-	char **old = t->file;
-	size_t cap = t->capfile, i;
-
-	if (2 * (t->nfile + 1) > cap) {
-		t->capfile = cap ? 2 * cap : 256;
-		t->file = (char **)xcalloc(t->capfile, sizeof *t->file);
-		t->nfile = 0;
-		for (i = 0; i < cap; i++)
-			if (old[i])
-				seen(t, old[i]);
-		free(old);
-	}
-	for (i = hash(path) % t->capfile; t->file[i]; i = (i + 1) % t->capfile)
-		if (!strcmp(t->file[i], path)) {
-			free(path);
-			return 1;
-		}
-	t->file[i] = path;
-	t->nfile++;
-	return 0;
-}
 
 /* Is the file the picture itself, or its label?  These are not written over. */
 static int
@@ -80,28 +44,28 @@ is_own(const struct picture *p, const char *file)
 	return own;
 }
 
-/* DIR/stem.ext of a picture, once.  NULL: none; *bad is then 1, or -1 where it is of no use to go
- * on. */
+/* DIR/stem.ext of a picture, once; good until the next call.  NULL: none; *bad is then 1, or -1
+ * where it is of no use to go on. */
 static const char *
 file_for(struct detwrite *t, const char *dir, const struct picture *p, const char *ext, int *bad,
     struct err *e)
 {
 	const char *base = path_base(p->name), *dot = strrchr(base, '.');
-	int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
+	int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base), had = t->file.n, k = -1;
 	char *file = xasprintf("%.*s%s", n, base, ext), *path = path_join(dir, file);
 
 	free(file);
 	*bad = 0;
-	if (is_own(p, path)) {
+	if (is_own(p, path))
 		*bad = err_set(e, "%s is the picture%s, which stays: want another folder", path,
 		    strcmp(ext, ".txt") ? " itself" : "'s label");
-		free(path);
-	} else if (seen(t, path)) {
+	else if ((k = keys_add(&t->file, path, strlen(path))) < had) {
 		err_set(e, "%s/%.*s%s holds another picture's already: names must differ", dir, n,
 		    base, ext);
 		*bad = 1;
 	}
-	return *bad ? NULL : path;
+	free(path);
+	return *bad ? NULL : keys_text(&t->file, k);
 }
 
 static int
@@ -142,13 +106,10 @@ find_categories(struct detwrite *t, const struct picture *p)
 	char **name = d ? d->class_name : p->class_name, number[16];
 
 	for (int c = 0; c < t->opt.classes; c++) {
-		const char *mine = class_name(t, p, c, number);
+		int i = class_named(name, n, class_name(t, p, c, number), c);
 
-		t->id[c] = -1;
-		for (int i = 0; i < n && t->id[c] < 0; i++)
-			if (name[i] && !strcmp(name[i], mine))
-				t->id[c] = id[i];
-		found += t->id[c] >= 0;
+		t->id[c] = i >= 0 ? id[i] : EVAL_NOID;
+		found += i >= 0;
 	}
 	for (int c = 0; c < t->opt.classes && found < t->opt.classes; c++)
 		if (n == t->opt.classes)
@@ -167,7 +128,7 @@ category(struct detwrite *t, const struct picture *p, int cls, int64_t *id, stru
 		t->id = (int64_t *)xcalloc((size_t)t->opt.classes, sizeof *t->id);
 	if (!t->id_of || t->id_of != name)
 		find_categories(t, p);
-	if ((*id = t->id[cls]) >= 0)
+	if ((*id = t->id[cls]) != EVAL_NOID)
 		return 0;
 	return err_set(e, "class '%s' of the network is none of the %d of the %s, so it has no "
 	    "category id: -n gives names, -O ids=FILE ids", class_name(t, p, cls, number),
@@ -175,30 +136,10 @@ category(struct detwrite *t, const struct picture *p, int cls, int64_t *id, stru
 }
 
 static void
-json_string(struct detwrite *t, const char *text)
+name_string(struct detwrite *t, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
-	FILE *f = t->out.f;
-	int n;
-
-	putc('"', f);
-	for (; *s; s += n) {
-		n = utf8_len((const char *)s);
-		if (*s == '"' || *s == '\\')
-			fprintf(f, "\\%c", *s);
-		else if (*s < 32)
-			fprintf(f, "\\u%04x", *s);
-		else if (n)
-			fwrite(s, 1, (size_t)n, f);
-		else {
-			n = 1;
-			fputs("\\ufffd", f);
-			if (!t->odd++)
-				warn("%s: not UTF-8, JSON cannot hold this name; the tsv format "
-				    "can", text);
-		}
-	}
-	putc('"', f);
+	if (json_string(t->out.f, text) && !t->odd++)
+		warn("%s: not UTF-8, JSON cannot hold this name; the tsv format can", text);
 }
 
 static void
@@ -233,9 +174,9 @@ add_json(struct detwrite *t, const struct picture *p, const struct det *d)
 	FILE *f = t->out.f;
 
 	fputs("{\"image\":", f);
-	json_string(t, p->name);
+	name_string(t, p->name);
 	fprintf(f, ",\"class\":%d,\"name\":", d->cls);
-	json_string(t, class_name(t, p, d->cls, number));
+	name_string(t, class_name(t, p, d->cls, number));
 	fprintf(f, ",\"score\":%s,\"bbox\":[", detect_text(d->score, score));
 	numbers(f, d, ",");
 	fputs("]}\n", f);
@@ -250,20 +191,25 @@ add_coco(struct detwrite *t, const struct picture *p, const struct detections *v
 	int named = 0;
 
 	if (t->ids) {
-		if (imageids_find(t->ids, p->name, &id)) {
-			err_set(e, "no image of the truth, or more than one, has this name");
+		int i = eval_names_find(t->ids, p->name, strlen(p->name));
+
+		if (i < 0 || t->pic[i].id == EVAL_NOID) {
+			err_set(e, i == -2 ? "more than one image of the truth has this name" :
+			    i < 0 ? "no image of the truth has this name" :
+			    "the image of the truth that has this name has no id");
 			return 1;
 		}
-	} else if (p->id >= 0)
+		id = t->pic[i].id;
+	} else if (p->id != -1)
 		id = p->id;
 	else
-		named = imageids_digits(p->name, &id);
+		named = picname_digits(p->name, &id);
 	for (int i = 0; i < v->n; i++) {
 		if (category(t, p, v->det[i].cls, &cat, e))
 			return -1;
 		fputs(t->begun++ ? ",\n{\"image_id\":" : "{\"image_id\":", f);
 		if (named)
-			json_string(t, p->name);
+			name_string(t, p->name);
 		else
 			fprintf(f, "%lld", (long long)id);
 		fprintf(f, ",\"category_id\":%lld,\"bbox\":[", (long long)cat);
@@ -347,6 +293,16 @@ detwrite_add(struct detwrite *t, struct picture *p, const struct detections *v, 
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
+static void
+open_ids(struct detwrite *t, const struct dataset *d)
+{
+	t->pic = (struct eval_pic *)xcalloc((size_t)d->n, sizeof *t->pic);
+	for (int i = 0; i < d->n; i++)
+		t->pic[i] = (struct eval_pic){ .name = d->item[i].name,
+			.id = d->item[i].id == -1 ? EVAL_NOID : d->item[i].id };
+	t->ids = eval_names_open(t->pic, d->n);
+}
+
 struct detwrite *
 detwrite_open(const struct detwrite_opts *o, struct err *e)
 {
@@ -365,7 +321,7 @@ detwrite_open(const struct detwrite_opts *o, struct err *e)
 		return NULL;
 	}
 	if (o->truth)
-		t->ids = imageids_open(o->truth);
+		open_ids(t, o->truth);
 	if (t->format == TSV)
 		fputs("#image\tclass\tname\tscore\tx\ty\tw\th\n", t->out.f);
 	if (t->format == COCO)
@@ -396,11 +352,10 @@ detwrite_close(struct detwrite *t, int keep, struct err *e)
 		r = out_commit(&t->out, e);
 	} else if (t->out.f)
 		out_abort(&t->out);
-	for (size_t i = 0; i < t->capfile; i++)
-		free(t->file[i]);
-	free(t->file);
+	keys_free(&t->file);
 	free(t->id);
-	imageids_close(t->ids);
+	eval_names_close(t->ids);
+	free(t->pic);
 	free(t);
 	return r;
 }

@@ -61,7 +61,7 @@ fetch(const struct where *w, struct picture *p, unsigned char **buf, size_t *cap
 	if (!w->shard) {
 		free(*buf);
 		*cap = 0;
-		*buf = (unsigned char *)file_read(w->path, FILE_LIMIT, n, e);
+		*buf = (unsigned char *)plain_read(w->path, FILE_LIMIT, n, e);
 		return *buf;
 	}
 	p->nclass = shard_classes(w->shard, &p->class_name, &p->class_id);
@@ -72,6 +72,7 @@ fetch(const struct where *w, struct picture *p, unsigned char **buf, size_t *cap
 	}
 	p->name = xstrdup(r.name);
 	p->id = r.id;
+	p->orientation = r.orientation;
 	*n = r.nbytes;
 	return r.bytes;
 }
@@ -92,8 +93,12 @@ load(const struct inputs *in, const struct where *w, struct picture *p, float *x
 		return -1;
 	if (*e->msg)
 		p->note = xstrdup(e->msg);
-	if (image_size(bytes, n, &pw, &ph, &p->orientation, e))
+	if (!w->shard && image_size(bytes, n, &pw, &ph, &p->orientation, e))
 		p->orientation = 0;
+	if (w->shard ? p->orientation & REC_TURN : !o->stored) {
+		image_turn(&px, p->orientation & ~REC_TURN);
+		p->orientation = 0;
+	}
 	p->w = px.w;
 	p->h = px.h;
 	p->fit = o->stretch ? fit_stretch(px.w, px.h, o->w, o->h) : o->rect ?
@@ -222,6 +227,7 @@ open_on(struct source *src, const struct input_opts *o)
 	struct inputs *in = (struct inputs *)xcalloc(1, sizeof *in);
 	int want = o->threads < 1 ? 1 : o->threads;
 
+	image_threads(want);
 	in->opt = *o;
 	in->src = src;
 	pthread_mutex_init(&in->turn, NULL);

@@ -105,7 +105,7 @@ nms_emit(struct nms_work *w, const float *b, double score, int cls, int index)
 }
 
 static void
-add(struct nms_work *w, float score, int box, int cls)
+add_cand(struct nms_work *w, float score, int box, int cls)
 {
 	struct nms_cand *c;
 
@@ -124,7 +124,7 @@ add_box(struct nms_work *w, int box)
 	int best = -1;
 
 	if (w->m->rule == NMS_R_OBJECTNESS) {
-		add(w, w->obj[(size_t)box * (size_t)w->obj_stride], box, 0);
+		add_cand(w, w->obj[(size_t)box * (size_t)w->obj_stride], box, 0);
 		return;
 	}
 	for (int k = 0; k < w->classes; k++) {
@@ -133,14 +133,14 @@ add_box(struct nms_work *w, int box)
 		if (!nms_passes(w->m, s))
 			continue;
 		if (!w->m->best_class_only)
-			add(w, s, box, k);
+			add_cand(w, s, box, k);
 		else if (s > top) {
 			best = k;
 			top = s;
 		}
 	}
 	if (best >= 0)
-		add(w, top, box, best);
+		add_cand(w, top, box, best);
 }
 
 /* Stable, three passes of 11 bits, highest score first. */

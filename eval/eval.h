@@ -46,8 +46,8 @@ struct eval_image {			/* boxes of one picture, all classes; borrowed */
 	int nbox, ndet;
 };
 /* What is kept of a detection: score, class, and the number of a row of words, one for each rule
- * (and area range of COCO's): bit t true positive at IoU t, bit 16 + t ignored; a last word says
- * how many of maxdet, from the largest down, its rank in its picture and class is within. */
+ * (and area range of COCO's), see eval/int.h; a last word says how many of maxdet, from the largest
+ * down, its rank in its picture and class is within. */
 struct eval {
 	struct eval_opts opt;
 	int nclass;
@@ -66,18 +66,18 @@ struct eval {
 	size_t slots;
 	uint32_t *fresh;		/* rows of the pictures being added */
 	size_t fresh_cap;
-	uint16_t *tcls, *tmask;	/* [nt]: bit a: ignored in area a; bit 8 + r: counts in rule r */
+	uint16_t *tcls, *tmask;		/* [nt] class; truth_outside, truth_in_rule */
 	int finished, adders;		/* adders: threads of eval_add */
 	uint32_t *order, *pic, *all; /* entries by class and score; picture of each; all by score */
 	size_t *cstart;			/* [nclass + 1] in order */
 };
-static inline uint32_t		/* word w of detection i; w = words: within so many maxdets */
-eval_word(const struct eval *e, size_t i, int w)
-{
-	return e->row[(size_t)e->code[i] * (size_t)(e->words + 1) + (size_t)w];
-}
 void eval_defaults(struct eval_opts *);
 int eval_rules(struct eval_opts *, const char *names);	/* with commas; -1: an unknown one */
+static inline int
+eval_has(const struct eval_opts *o, int rule)
+{
+	return o->rules >> rule & 1;
+}
 struct eval *eval_open(const struct eval_opts *, int nclass);
 void eval_close(struct eval *);
 void eval_add(struct eval *, const struct eval_image *, int n);	/* threads inside */
@@ -128,8 +128,14 @@ struct eval_point eval_best_all(struct eval *);
 struct eval_point eval_ultra_point(const struct eval_tables *);	/* as ultralytics chooses it */
 /* A curve at one IoU: cumulated counts at each true positive. */
 struct eval_curve { uint32_t *tp, *fp; uint32_t n, tp_all, fp_all; double npos; };
+enum { EVAL_RECALLS = 101 };	/* COCO reads precision at recalls 0, .01 .. 1 */
+int eval_curve_coco(const struct eval_curve *, double p[EVAL_RECALLS]);	/* 0: no truths */
 double eval_ap_coco(const struct eval_curve *);
-int eval_npos(const struct eval *, const uint32_t *weight, double *npos); /* [nclass][slots] */
+/* By COCO's matching, area "all", the last maxDets, at IoU t. */
+enum eval_is { EVAL_NEITHER = -1, EVAL_FALSE, EVAL_TRUE };	/* false or true positive */
+enum eval_is eval_coco_is(const struct eval *, size_t i, int t);
+int eval_half(const struct eval *);		/* t of IoU 0.5; 0 where that is none */
+double *eval_coco_truths(const struct eval *, double *all); /* that count: [nclass], free() */
 
 #ifdef __cplusplus
 }

@@ -11,15 +11,6 @@
 
 #include "eval/int.h"
 
-struct group {
-	const struct eval *e;
-	const struct eval_image *im;
-	const int *ord, *tr;
-	int nd, nt;
-	uint32_t *code;
-	double *over; /* darknet's IoU of a true positive at its first threshold */
-};
-
 static void *
 take(char **p, size_t bytes)
 {
@@ -187,7 +178,8 @@ coco_ignore(struct coco *c, const double *area)
 /* The words of those that can match, in area a; coco_nothing has written them as unmatched.
  * Pycocotools takes a match with a truth of id 0 for none. */
 static void
-coco_code(const struct group *p, const struct coco *c, int a, const struct hits *hits, int alike)
+coco_code(const struct eval_group *p, const struct coco *c, int a, const struct hits *hits,
+    int alike)
 {
 	const struct eval *e = p->e;
 
@@ -200,16 +192,16 @@ coco_code(const struct group *p, const struct coco *c, int a, const struct hits 
 			h.ignored = c->ign[0] ? h.any : 0;
 		if (e->opt.pycocotools)
 			h.any &= ~h.zero;
-		*word = (h.any & ~h.ignored) | h.ignored << 16 | (*word & ~(h.any << 16));
+		*word = word_of(h.any & ~h.ignored, h.ignored) | (*word & ~word_of(0, h.any));
 	}
 }
 
 /* All unmatched: ignored in the areas that they are outside of. */
 static void
-coco_nothing(const struct group *p, int nd)
+coco_nothing(const struct eval_group *p, int nd)
 {
 	const struct eval *e = p->e;
-	uint32_t ign = ((1u << e->niou[EV_COCO]) - 1) << 16;
+	uint32_t ign = word_of(0, word_all(e->niou[EV_COCO]));
 
 	for (int d = 0; d < nd; d++) {
 		const struct eval_det *det = p->im->det + p->ord[d];
@@ -240,10 +232,11 @@ by_truth(const void *a, const void *b)
 
 /* Truths, and of the first nd detections those that reach the least threshold with one of them. */
 static void
-coco_load(const struct group *p, struct coco *c, int nd, struct eval_buf *buf)
+coco_load(const struct eval_group *p, struct coco *c, int nd)
 {
 	const struct eval_opts *o = &p->e->opt;
 	double least = least_iou(p->e, EV_COCO);
+	struct eval_buf *buf = p->buf;
 	const struct edge *edge;
 	size_t n = 0;
 
@@ -285,11 +278,12 @@ coco_load(const struct group *p, struct coco *c, int nd, struct eval_buf *buf)
 }
 
 static void
-coco_group(const struct group *p, struct eval_buf *buf)
+coco_group(const struct eval_group *p)
 {
 	const struct eval *e = p->e;
 	int last = e->opt.maxdet[e->opt.nmaxdet - 1], nd = p->nd < last ? p->nd : last;
 	int niou = e->niou[EV_COCO], known = 0;
+	struct eval_buf *buf = p->buf;
 	size_t n = (size_t)nd, g = (size_t)p->nt, need;
 	struct coco c = { .nd = 0 };
 	char *q;
@@ -309,7 +303,7 @@ coco_group(const struct group *p, struct eval_buf *buf)
 	c.crowd = (unsigned char *)take(&q, g);
 	c.ign = (unsigned char *)take(&q, g);
 	c.used = (unsigned char *)take(&q, g);
-	coco_load(p, &c, nd, buf);
+	coco_load(p, &c, nd);
 	for (int a = 0; a < e->opt.narea && c.nd; a++) {
 		int alike = coco_ignore(&c, e->opt.area[a]);
 		struct hits *h = alike ? c.uniform : c.hits;
@@ -353,7 +347,7 @@ struct plain {			/* the truths of a group, for rules other than COCO's */
 
 /* Of equal ones the first, but for ultralytics' rule the last. */
 static struct best
-best_truth(const struct group *p, const struct plain *t, const struct eval_det *det)
+best_truth(const struct eval_group *p, const struct plain *t, const struct eval_det *det)
 {
 	struct best b = { -1, 0, -HUGE_VAL, 0 };
 	int from = 0, to = t->n;
@@ -384,9 +378,10 @@ best_truth(const struct group *p, const struct plain *t, const struct eval_det *
 
 /* Where a threshold of 0 or less asks for boxes that do not touch, all truths are looked at. */
 static void
-plain_load(const struct group *p, struct plain *t, uint32_t **used, struct eval_buf *buf)
+plain_load(const struct eval_group *p, struct plain *t, uint32_t **used)
 {
 	size_t n = (size_t)p->nt;
+	struct eval_buf *buf = p->buf;
 
 	t->g = (const struct box **)(buf->p =
 	    xgrow(buf->p, &buf->cap, n * (sizeof *t->g + sizeof **used + 1) + 16, 1));
@@ -401,48 +396,48 @@ plain_load(const struct group *p, struct plain *t, uint32_t **used, struct eval_
 }
 
 static void
-plain_group(const struct group *p, enum eval_rule r, struct eval_buf *buf)
+plain_group(const struct eval_group *p, enum eval_rule r)
 {
 	const struct eval *e = p->e;
 	struct plain truth = { .r = r, .n = p->nt, .voc = r == EV_VOC07 || r == EV_VOC10 };
 	int strict = r == EV_DARKNET || r == EV_ULTRA2019 || (truth.voc && e->opt.strict);
 	uint32_t *used;			/* of each truth, bit t */
 
-	plain_load(p, &truth, &used, buf);
+	plain_load(p, &truth, &used);
 	for (int d = 0; d < p->nd; d++) {
 		struct best b = best_truth(p, &truth, p->im->det + p->ord[d]);
-		uint32_t code = 0, one = 1;
+		uint32_t tp = 0, ignored = 0, one = 1;
 
 		for (int t = 0; t < e->niou[r]; t++, one <<= 1) {
 			double thr = e->iou[r][t];
 
 			if (b.truth >= 0 && (strict ? b.iou > thr : b.iou >= thr)) {
 				if (b.ignored)
-					code |= one << 16;
+					ignored |= one;
 				else if (!(used[b.truth] & one)) {
 					used[b.truth] |= one;
-					code |= one;
+					tp |= one;
 					if (r == EV_DARKNET && !t)
 						p->over[d] = b.iou;
 				}
 			} else if (strict ? b.soft > thr : b.soft >= thr)
-				code |= one << 16;
+				ignored |= one;
 		}
-		p->code[(size_t)d * (size_t)(e->words + 1) + (size_t)e->off[r]] = code;
+		p->code[(size_t)d * (size_t)(e->words + 1) + (size_t)e->off[r]] =
+		    word_of(tp, ignored);
 	}
 }
 
 void
-eval_group(const struct eval *e, const struct eval_image *im, const int *ord, int nd,
-    const int *tr, int nt, uint32_t *code, double *over, struct eval_buf *buf)
+eval_match(const struct eval_group *p)
 {
-	struct group p = { e, im, ord, tr, nd, nt, code, over };
+	const struct eval *e = p->e;
 
-	if (e->opt.rules >> EV_COCO & 1) {
-		memset(code, 0, (size_t)nd * (size_t)(e->words + 1) * sizeof *code);
-		coco_group(&p, buf);
+	if (eval_has(&e->opt, EV_COCO)) {
+		memset(p->code, 0, (size_t)p->nd * (size_t)(e->words + 1) * sizeof *p->code);
+		coco_group(p);
 	}
 	for (int r = EV_VOC07; r < EV_RULES; r++)
-		if (e->opt.rules >> r & 1)
-			plain_group(&p, (enum eval_rule)r, buf);
+		if (eval_has(&e->opt, r))
+			plain_group(p, (enum eval_rule)r);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/eval.h"
+#include "eval/int.h"
 
 enum { GRID = 1000, SMOOTH = 50, SOME = 64 };
 
@@ -17,48 +17,56 @@ confidence(int i)
 	return i == GRID - 1 ? 1 : i * (1.0 / (GRID - 1));
 }
 
+/* Detections of a class down to a score. */
+struct tally { double tp, fp; };
+
+static void
+count(const struct eval_tables *tab, size_t i, struct tally *n)
+{
+	int is = word_at(eval_word(tab->e, i, tab->e->off[EV_ULTRA]), 0);
+
+	n->tp += is == EVAL_TRUE ? eval_times(tab, i) : 0;
+	n->fp += is == EVAL_FALSE ? eval_times(tab, i) : 0;
+}
+
+static double
+precision(struct tally n)
+{
+	return n.tp + n.fp ? n.tp / (n.tp + n.fp) : 0;
+}
+
+static double
+recall(struct tally n, double npos)
+{
+	return n.tp / (npos + 1e-16);
+}
+
 /* Between two detections linear, before the first 1 and 0, after the last constant. */
 static void
 curve(const struct eval_tables *tab, int c, double *p, double *r)
 {
 	const struct eval *e = tab->e;
-	int word = e->off[EV_ULTRA];
-	size_t k = e->cstart[c], j, n = e->cstart[c + 1];
-	double npos = tab->npos[c * e->words + word], tp = 0, fp = 0, was[3] = { 0, 0, 0 };
-	double conf = 0, pr = 0, rc = 0;
+	size_t k = e->cstart[c], end = e->cstart[c + 1];
+	double npos = tab->npos[c * e->words + e->off[EV_ULTRA]], conf = 0;
+	struct tally n = { 0, 0 };
 
 	for (int i = GRID - 1; i >= 0; i--) {
-		double x = confidence(i), next[3], f;
+		double x = confidence(i), f;
+		struct tally next;
 
-		for (; k < n && e->score[j = e->order[k]] >= x; k++) {
-			uint32_t code = eval_word(e, j, word);
-			uint32_t t = tab->weight ? tab->weight[e->pic[j]] : 1;
-
-			tp += code & 1 ? t : 0;
-			fp += code & 0x10001 ? 0 : t;
-			conf = e->score[j];
-			pr = tp + fp ? tp / (tp + fp) : 0;
-			rc = tp / (npos + 1e-16);
+		for (; k < end && e->score[e->order[k]] >= x; k++) {
+			count(tab, e->order[k], &n);
+			conf = e->score[e->order[k]];
 		}
-		if (k == e->cstart[c]) {
-			p[i] = 1;
-			r[i] = 0;
+		p[i] = k == e->cstart[c] ? 1 : precision(n);
+		r[i] = recall(n, npos);
+		if (k == e->cstart[c] || k == end || conf == x)
 			continue;
-		}
-		p[i] = pr;
-		r[i] = rc;
-		if (k == n || conf == x)
-			continue;
-		j = e->order[k];
-		was[0] = tab->weight ? tab->weight[e->pic[j]] : 1;
-		was[1] = tp + (eval_word(e, j, word) & 1 ? was[0] : 0);
-		was[2] = fp + (eval_word(e, j, word) & 0x10001 ? 0 : was[0]);
-		next[0] = e->score[j];
-		next[1] = was[1] + was[2] ? was[1] / (was[1] + was[2]) : 0;
-		next[2] = was[1] / (npos + 1e-16);
-		f = (x - conf) / (next[0] - conf);
-		p[i] += (next[1] - pr) * f;
-		r[i] += (next[2] - rc) * f;
+		next = n;
+		count(tab, e->order[k], &next);
+		f = (x - conf) / (e->score[e->order[k]] - conf);
+		p[i] += (precision(next) - p[i]) * f;
+		r[i] += (recall(next, npos) - r[i]) * f;
 	}
 }
 

@@ -116,3 +116,11 @@ image_box(struct image *im, double x, double y, double w, double h, int cls, con
 	fill(im, x0, ty, x0 + tw, ty + th, c);
 	text_at(im, x0 + scale, ty + scale, scale, ink, text);
 }
+
+void
+image_text(struct image *im, int x, int y, int scale, const char *text)
+{
+	struct rgb ink = { { 235, 235, 235 } };
+
+	text_at(im, x, y, scale, ink, text);
+}

@@ -1,7 +1,8 @@
 /* image.c -- pictures in memory: decode, load, write.
  *
- * A picture is 8-bit RGB.  EXIF orientation is reported and not applied: darknet and the label
- * tools count pixels as stored.  Every size is bounded before memory is taken. */
+ * A picture is 8-bit RGB.  EXIF orientation is reported by the decoder and applied by image_turn,
+ * as every program does that shows pictures to whoever draws boxes on them.  Every size is bounded
+ * before memory is taken. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,27 @@ image_free(struct image *im)
 	im->w = im->h = 0;
 }
 
+static int threads = 1;			/* that decode at once */
+
+void
+image_threads(int n)
+{
+	threads = n < 1 ? 1 : n;
+}
+
+/* Pictures as large as no camera's are decoded where there is memory for one in each thread. */
+static int
+fits(int w, int h, double per, struct err *e)
+{
+	enum { USUAL = 1 << 24 };
+	double want = (double)w * h * per * threads, most = memory_bytes() / 2;
+
+	if ((int64_t)w * h <= USUAL || want <= most)
+		return 0;
+	return err_set(e, "its header says %d x %d pixels: %.0f MB for %d thread%s, more than half "
+	    "of the memory", w, h, want / 1e6, threads, threads > 1 ? "s" : "");
+}
+
 static int
 stb_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 {
@@ -37,8 +59,11 @@ stb_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 	unsigned char *px;
 
 	stbi_convert_iphone_png_to_rgb_thread(1);
+	stb_limit(16 * (size_t)im->w * (size_t)im->h + 2 * n + (1 << 16));
 	if (!(px = stbi_load_from_memory(p, (int)n, &w, &h, &comp, 3)))
-		return err_set(e, "cannot decode: %s", stbi_failure_reason());
+		return stb_refused() ? err_set(e, "its data are more than the %d x %d pixels of "
+		    "its header", im->w, im->h) :
+		    err_set(e, "cannot decode: %s", stbi_failure_reason());
 	if (w != im->w || h != im->h) {
 		stbi_image_free(px);
 		return err_set(e, "its header says %dx%d, its data %dx%d", im->w, im->h, w, h);
@@ -55,11 +80,13 @@ int
 image_decode(const void *bytes, size_t n, struct image *im, struct err *e)
 {
 	int orientation;
+	double per;
 
 	im->px = NULL;
 	if (n > MAX_FILE)
 		return err_set(e, "a picture file of more than %zu bytes", MAX_FILE);
-	if (image_size(bytes, n, &im->w, &im->h, &orientation, e) || image_whole(bytes, n, e))
+	if (image_size(bytes, n, &im->w, &im->h, &orientation, e) || image_whole(bytes, n, e) ||
+	    image_plausible(bytes, n, im->w, im->h, &per, e) || fits(im->w, im->h, per, e))
 		return -1;
 	e->msg[0] = 0;
 	if (image_format(bytes, n) == IMG_JPEG)
@@ -69,18 +96,43 @@ image_decode(const void *bytes, size_t n, struct image *im, struct err *e)
 	return stb_decode((const unsigned char *)bytes, n, im, e);
 }
 
+void
+image_turn(struct image *im, int o)
+{
+	int w = im->w, h = im->h;
+	struct image to;
+
+	if (o < 2 || o > 8)
+		return;
+	to = o > 4 ? image_new(h, w) : image_new(w, h);
+	for (int y = 0; y < to.h; y++)
+		for (int x = 0; x < to.w; x++) {
+			int sx = o > 4 ? y : x, sy = o > 4 ? x : y;	/* 5 is the transpose */
+
+			sx = o == 2 || o == 3 || o == 7 || o == 8 ? w - 1 - sx : sx;
+			sy = o == 3 || o == 4 || o == 6 || o == 7 ? h - 1 - sy : sy;
+			memcpy(to.px + ((size_t)y * (size_t)to.w + (size_t)x) * 3,
+			    im->px + ((size_t)sy * (size_t)w + (size_t)sx) * 3, 3);
+		}
+	image_free(im);
+	*im = to;
+}
+
 int
 image_load(const char *path, struct image *im, struct err *e)
 {
 	struct err why;
 	size_t n;
-	char *bytes = file_read(path, MAX_FILE, &n, e);
-	int r;
+	char *bytes = plain_read(path, MAX_FILE, &n, e);
+	int r, w, h, o;
+	struct err none;
 
 	im->px = NULL;
 	if (!bytes)
 		return -1;
 	r = image_decode(bytes, n, im, &why);
+	if (!r && !image_size(bytes, n, &w, &h, &o, &none))
+		image_turn(im, o);
 	if (why.msg[0])
 		err_set(e, "%s: %s", path, why.msg);
 	else
@@ -89,20 +141,19 @@ image_load(const char *path, struct image *im, struct err *e)
 	return r;
 }
 
-int
-image_file_size(const char *path, int *w, int *h, int *orientation, struct err *e)
+/* The sizes as stored.  A PNG may say how it is turned behind its pixels: it is read whole. */
+static int
+file_size(const char *path, int *w, int *h, int *orientation, struct err *e)
 {
 	enum { HEAD = 1 << 16 };
 	unsigned char *head;
 	struct err why;
-	FILE *f = fopen(path, "rb");
+	FILE *f = plain_open(path, e);
 	size_t n;
-	int r;
+	int r, again;
 
-	if (!f) {
-		file_read(path, 0, &n, e);	/* for its message */
+	if (!f)
 		return -1;
-	}
 	head = (unsigned char *)xmalloc(HEAD);
 	n = fread(head, 1, HEAD, f);
 	r = ferror(f) ? errno : 0;	/* a disk's fault is not the picture's */
@@ -112,16 +163,31 @@ image_file_size(const char *path, int *w, int *h, int *orientation, struct err *
 		return err_set(e, "%s: %s", path, strerror(r));
 	}
 	r = image_size(head, n, w, h, orientation, &why);
+	again = n == HEAD && (r || image_format(head, n) == IMG_PNG);
 	free(head);
-	if (!r)
+	if (!again && !r)
 		return 0;
-	if (n < HEAD)
+	if (!again)
 		return err_set(e, "%s: %s", path, why.msg);
-	if (!(head = (unsigned char *)file_read(path, MAX_FILE, &n, e)))
+	if (!(head = (unsigned char *)plain_read(path, MAX_FILE, &n, e)))
 		return -1;
 	if ((r = image_size(head, n, w, h, orientation, &why)))
 		err_set(e, "%s: %s", path, why.msg);
 	free(head);
+	return r;
+}
+
+int
+image_file_size(const char *path, int *w, int *h, int *orientation, struct err *e)
+{
+	int o, r = file_size(path, w, h, &o, e), stored = *w;
+
+	if (orientation)
+		*orientation = o;
+	else if (!r && o > 4) {
+		*w = *h;
+		*h = stored;
+	}
 	return r;
 }
 

@@ -19,27 +19,41 @@ struct image {
 };
 enum resize_kind { RESIZE_STB, RESIZE_BILINEAR, RESIZE_DARKNET };
 /* Decode JPEG (libjpeg-turbo), PNG, BMP, GIF (its first image; stb_image) or PNM; grey becomes
- * RGB, alpha is dropped, 16 bits become 8, EXIF orientation is NOT applied (labels are drawn on
- * stored pixels by darknet and OpenCV alike).  A damaged picture is an error, never half a picture.
+ * RGB, alpha is dropped, 16 bits become 8, EXIF orientation is NOT applied: image_turn does that.
+ * A damaged picture is an error, never half a picture.
  * On success err holds a remark ("no end mark ...") or an empty string. */
 int image_decode(const void *bytes, size_t n, struct image *, struct err *);
 /* From the header alone; orientation 0 where none is said. */
 int image_size(const void *bytes, size_t n, int *w, int *h, int *orientation, struct err *);
+/* orientation NULL: the size as it is shown, not as it is stored. */
 int image_file_size(const char *path, int *w, int *h, int *orientation, struct err *);
+/* EXIF's orientation in n bytes of TIFF, 0: none. */
+int image_exif(const unsigned char *, size_t n);
+/* Stored pixels into how they are shown; an orientation below 2 changes nothing, one of 5 to 8
+ * exchanges width and height. */
+void image_turn(struct image *, int orientation);
 enum image_format { IMG_UNKNOWN, IMG_JPEG, IMG_PNG, IMG_GIF, IMG_BMP, IMG_PNM };
 enum image_format image_format(const void *bytes, size_t n);
 int image_named(const char *name);	/* like a picture, also of a kind that is not read here */
 int image_limit(int64_t w, int64_t h, struct err *);	/* -1: no size, or a bomb */
 int image_whole(const void *bytes, size_t n, struct err *);	/* PNG, GIF: nothing missing */
+/* -1: so few bytes cannot hold so many pixels.  *per: bytes of memory that a pixel takes. */
+int image_plausible(const void *bytes, size_t n, int w, int h, double *per, struct err *);
 struct jpeg_walk {		/* a JPEG's segments; jpeg.c */
 	int w, h, bits, comps, progressive, arithmetic, orientation, scans, eoi, cut;
 	size_t junk, len;
 };
 void jpeg_walk(const unsigned char *, size_t n, unsigned char *copy, struct jpeg_walk *);
 int jpeg_decode(const unsigned char *, size_t n, struct image *, struct err *);
+/* stb.c: no piece of memory above most bytes for this thread's decoding; was one refused? */
+void stb_limit(size_t most);
+int stb_refused(void);
+/* In how many threads pictures are decoded at once: together they take half of the memory at most,
+ * or the picture is an error. */
+void image_threads(int n);
 int pnm_decode(const unsigned char *, size_t n, struct image *, struct err *);
 int image_jpeg(const struct image *, int quality, unsigned char **out, size_t *n, struct err *);
-int image_load(const char *path, struct image *, struct err *);
+int image_load(const char *path, struct image *, struct err *);	/* turned as EXIF says */
 struct image image_new(int w, int h);
 void image_free(struct image *);
 /* 8-bit resize of src to dst->w x dst->h (stb or half-pixel bilinear). */
@@ -56,6 +70,8 @@ void image_to_net(const struct image *, struct fit, enum resize_kind, int net_w,
     float *out);
 /* Draw a box in the class's colour with a readable label on it (text may be NULL). */
 void image_box(struct image *, double x, double y, double w, double h, int cls, const char *text);
+/* A line of light text, its top left corner at x y, letters of 5x7 dots of scale pixels. */
+void image_text(struct image *, int x, int y, int scale, const char *text);
 int image_write(const char *path, const struct image *, struct err *);	/* .png or .jpg, atomic */
 
 #ifdef __cplusplus

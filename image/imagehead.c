@@ -102,6 +102,10 @@ unknown(const unsigned char *p, size_t n, struct err *e)
 		return err_set(e, "the file is empty");
 	if (starts(p, n, "RIFF", 4) && n >= 12 && !memcmp(p + 8, "WEBP", 4))
 		return err_set(e, "WebP, which is not supported: convert it to PNG or JPEG");
+	if (n > 2 && p[0] == 'P' && p[1] && p[2] && strchr("12347", p[1]) &&
+	    strchr(" \t\r\n#", p[2]))
+		return err_set(e, "%s PNM (P%c), which is not supported: convert it to PNG or JPEG",
+		    p[1] < '4' ? "ASCII" : p[1] == '4' ? "bitmap" : "arbitrary", p[1]);
 	if (n >= 12 && !memcmp(p + 4, "ftyp", 4))
 		return err_set(e, "%s, which is not supported: convert it to PNG or JPEG",
 		    memcmp(p + 8, "avif", 4) ? "HEIF" : "AVIF");
@@ -294,6 +298,17 @@ jpeg_size(const unsigned char *p, size_t n, int *w, int *h, int *orientation, st
 	return image_limit(j.w, j.h, e);
 }
 
+static int
+png_exif(const unsigned char *p, size_t n)
+{
+	size_t i = 8, len;
+
+	for (; n > i && n - i >= 12 && (len = be32(p + i)) <= n - i - 12; i += len + 12)
+		if (!memcmp(p + i + 4, "eXIf", 4))
+			return image_exif(p + i + 8, len);
+	return 0;
+}
+
 /* Size from the header; orientation 0 where none is said.  Only as much is looked at as that
  * takes. */
 int
@@ -309,6 +324,7 @@ image_size(const void *bytes, size_t n, int *w, int *h, int *orientation, struct
 	case IMG_PNG:
 		ww = n >= 33 && (be32(p + 12) == 0x49484452) ? be32(p + 16) : 0;
 		hh = ww ? be32(p + 20) : 0;
+		*orientation = png_exif(p, n);
 		if (n >= 49 && !memcmp(p + 12, "CgBI", 4)) {
 			ww = be32(p + 32);
 			hh = be32(p + 36);
@@ -346,4 +362,48 @@ image_whole(const void *bytes, size_t n, struct err *e)
 	default:
 		return 0;		/* BMP, PNM: seen by image_size; JPEG: by its decoder */
 	}
+}
+
+static int
+too_few(size_t n, int w, int h, struct err *e)
+{
+	return err_set(e, "its header says %d x %d pixels, which %zu bytes cannot hold", w, h, n);
+}
+
+/* deflate makes at most 1032 bytes of one. */
+static int
+png_plausible(const unsigned char *p, size_t n, int w, int h, double *per, struct err *e)
+{
+	static const unsigned char channels[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };
+	uint64_t data = 0, raw, bits = 0;
+	size_t len;
+
+	for (size_t i = 8; n - i >= 12; i += len + 12) {
+		len = be32(p + i);
+		if (!memcmp(p + i + 4, "IHDR", 4))
+			bits = (uint64_t)p[i + 16] * channels[p[i + 17] & 7];
+		else if (!memcmp(p + i + 4, "IDAT", 4))
+			data += len;
+		else if (!memcmp(p + i + 4, "IEND", 4))
+			break;
+	}
+	raw = (uint64_t)h * (((uint64_t)w * bits + 7) / 8 + 1);
+	*per = 7 + (double)bits / 4;
+	return raw > 1032 * data ? too_few(n, w, h, e) : 0;
+}
+
+/* A code of GIF's has 12 bits where it stands for the most pixels, 4096.  A block of 8x8 of a JPEG
+ * takes a bit at least. */
+int
+image_plausible(const void *bytes, size_t n, int w, int h, double *per, struct err *e)
+{
+	uint64_t pixels = (uint64_t)w * (uint64_t)h;
+	enum image_format f = image_format(bytes, n);
+
+	*per = f == IMG_GIF ? 12 : f == IMG_JPEG ? 9 : 7;
+	if (f == IMG_PNG)
+		return png_plausible((const unsigned char *)bytes, n, w, h, per, e);
+	if ((f == IMG_GIF && pixels > n * 2731) || (f == IMG_JPEG && pixels > n * 512))
+		return too_few(n, w, h, e);
+	return 0;
 }

@@ -1,18 +1,25 @@
 /* jpeg.c -- JPEG through libjpeg-turbo, with damage told apart from quirks.
  *
- * The library decodes nearly anything and keeps only its first warning, so a harmless one (bytes
- * between segments) can hide a serious one (the data ends half-way).  Therefore the segments are
- * walked here first, as the library itself would walk them.  Where there is junk between them or
- * no end mark, the library gets a copy with the junk left out and the end mark put in.  What it
- * then still complains of is damage, except for stray bytes right before the end mark, and for a
- * progressive scan of details that is short.  A file that only lacks its end mark so decodes whole,
- * and a cut one is an error. */
+ * The library decodes nearly anything and only warns, and a harmless warning (bytes between
+ * segments) looks like a serious one (the data ends half-way).  Therefore the segments are walked
+ * here first, as the library itself would walk them.  Where there is junk between them or no end
+ * mark, the library gets a copy with the junk left out and the end mark put in.  What it then still
+ * warns of, by the code of the warning, is damage, except for stray bytes right before the end
+ * mark, and for a progressive scan of details that is short.  A file that only lacks its end mark
+ * so decodes whole, and a cut one is an error. */
+#include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <turbojpeg.h>
+#include <jpeglib.h>
+#include <jerror.h>
 
 #include "image/image.h"
+
+/* Each scan of a progressive file goes over the whole picture, and may be empty.  The library's own
+ * tools write 10 of them, the finest script that makes sense some 40. */
+enum { FEW_SCANS = 16, MOST_SCANS = 100 };
 
 static unsigned
 be16(const unsigned char *p)
@@ -30,17 +37,14 @@ tiff(const unsigned char *p, int n, int big)
 	return v;
 }
 
-/* Orientation 1..8 from an APP1 segment's n bytes, 0 where it has none. */
-static int
-exif(const unsigned char *p, size_t n)
+int
+image_exif(const unsigned char *p, size_t n)
 {
 	unsigned off, count, v;
 	int big;
 
-	if (n < 14 || memcmp(p, "Exif\0", 6))
+	if (n < 8)
 		return 0;
-	p += 6;
-	n -= 6;
 	big = p[0] == 'M';
 	off = tiff(p + 4, 4, big);
 	if (tiff(p + 2, 2, big) != 42 || off > n - 2)
@@ -69,8 +73,8 @@ take_segment(struct jpeg_walk *j, int marker, const unsigned char *seg, size_t l
 		j->progressive = marker == 0xc2 || marker == 0xca;
 		j->arithmetic = marker > 0xc8;
 	}
-	if (marker == 0xe1 && !j->orientation)
-		j->orientation = exif(seg + 2, len - 2);
+	if (marker == 0xe1 && !j->orientation && len >= 16 && !memcmp(seg + 2, "Exif\0", 6))
+		j->orientation = image_exif(seg + 8, len - 8);
 }
 
 /* The end of the entropy-coded bytes that begin at p: the next marker that is no restart. */
@@ -138,57 +142,121 @@ jpeg_walk(const unsigned char *p, size_t n, unsigned char *copy, struct jpeg_wal
 	j->len = j->eoi ? out : out + 2;
 }
 
+/* What the library says: code is that of an error, or of the first warning that is of damage, 0:
+ * neither; text may hold a remark all the same. */
+struct complaint {
+	struct jpeg_error_mgr lib;
+	jmp_buf give_up;
+	int code;
+	char text[JMSG_LENGTH_MAX];
+};
+enum { TOO_MANY_SCANS = -1 };
+
+static void
+on_error(j_common_ptr c)
+{
+	struct complaint *t = (struct complaint *)c->err;
+
+	t->code = t->lib.msg_code;
+	t->lib.format_message(c, t->text);
+	longjmp(t->give_up, 1);
+}
+
+static void
+on_message(j_common_ptr c, int level)
+{
+	struct complaint *t = (struct complaint *)c->err;
+	int stray = t->lib.msg_code == JWRN_EXTRANEOUS_DATA && t->lib.msg_parm.i[1] == 0xd9;
+
+	if (level >= 0 || t->code || (stray && t->text[0]))
+		return;
+	t->lib.format_message(c, t->text);
+	t->code = stray ? 0 : t->lib.msg_code;
+}
+
+/* Each scan goes over the whole picture: thousands of empty ones would take hours. */
+static void
+on_progress(j_common_ptr c)
+{
+	struct complaint *t = (struct complaint *)c->err;
+
+	if (((j_decompress_ptr)c)->input_scan_number <= MOST_SCANS)
+		return;
+	t->code = TOO_MANY_SCANS;
+	snprintf(t->text, sizeof t->text, "more than %d scans", MOST_SCANS);
+	longjmp(t->give_up, 1);
+}
+
+static struct jpeg_error_mgr *
+complain_to(struct complaint *t)
+{
+	memset(t, 0, sizeof *t);
+	jpeg_std_error(&t->lib);
+	t->lib.error_exit = on_error;
+	t->lib.emit_message = on_message;
+	return &t->lib;
+}
+
 /* Adobe's inverted CMYK, the only kind met in the wild, to RGB. */
 static void
-from_cmyk(const unsigned char *cmyk, struct image *im)
+from_cmyk(const unsigned char *cmyk, unsigned char *rgb, int w)
 {
-	size_t n = (size_t)im->w * (size_t)im->h;
-
-	for (size_t i = 0; i < n; i++)
+	for (int i = 0; i < w; i++, cmyk += 4)
 		for (int c = 0; c < 3; c++)
-			im->px[i * 3 + (size_t)c] = (unsigned char)((cmyk[i * 4 + (size_t)c] *
-			    cmyk[i * 4 + 3] + 127) / 255);
+			*rgb++ = (unsigned char)((cmyk[c] * cmyk[3] + 127) / 255);
 }
 
-/* The library's message without the name of its function. */
-static int
-complain(tjhandle h, struct err *e)
+/* All rows into im, which has the header's size; row has room for one of 4 bytes a pixel. */
+static void
+read_rows(struct jpeg_decompress_struct *c, struct image *im, unsigned char *row)
 {
-	const char *s = tjGetErrorStr2(h), *p = strstr(s, "(): ");
+	int cmyk = c->jpeg_color_space == JCS_CMYK || c->jpeg_color_space == JCS_YCCK;
 
-	return err_set(e, "JPEG: %s", p ? p + 4 : s);
+	c->out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
+	c->dct_method = JDCT_ISLOW;
+	jpeg_start_decompress(c);
+	while (c->output_scanline < c->output_height) {
+		unsigned char *to = im->px + (size_t)c->output_scanline * (size_t)im->w * 3;
+		JSAMPROW into = cmyk ? row : to;
+
+		jpeg_read_scanlines(c, &into, 1);
+		if (cmyk)
+			from_cmyk(row, to, im->w);
+	}
+	jpeg_finish_decompress(c);
 }
 
-/* Decode into im (allocated).  -1: failed or damaged, why in msg; 0: fine or a remark in msg. */
+/* Decode into im (allocated).  0: fine, perhaps with a remark in msg; else failed or damaged, why
+ * in msg: the code of the library, or -1. */
 static int
-decode(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct err *e)
+decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 {
-	int w = 0, ht = 0, sub, space = 0, r, cmyk;
-	unsigned char *tmp = NULL;
+	unsigned char *row = (unsigned char *)xmalloc((size_t)im->w * 4);
+	struct jpeg_decompress_struct c;
+	struct jpeg_progress_mgr progress;
+	struct complaint t;
 
+	memset(&c, 0, sizeof c);
+	memset(&progress, 0, sizeof progress);
+	progress.progress_monitor = on_progress;
+	c.err = complain_to(&t);
 	e->msg[0] = 0;
-	/* A sampling of the colours that the library has no name for (1x3) it still decodes. */
-	if (tjDecompressHeader3(h, p, n, &w, &ht, &sub, &space) &&
-	    tjGetErrorCode(h) != TJERR_WARNING &&
-	    !(w > 0 && strstr(tjGetErrorStr2(h), "subsampling")))
-		return complain(h, e);
-	if (w != im->w || ht != im->h)
-		return err_set(e, "JPEG: two frame headers, %dx%d and %dx%d", im->w, im->h, w, ht);
-	cmyk = space == TJCS_CMYK || space == TJCS_YCCK;
-	if (cmyk)
-		tmp = (unsigned char *)xmalloc((size_t)w * (size_t)ht * 4);
-	r = tjDecompress2(h, p, n, cmyk ? tmp : im->px, w, 0, ht, cmyk ? TJPF_CMYK : TJPF_RGB,
-	    TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS);
-	if (cmyk && (!r || tjGetErrorCode(h) == TJERR_WARNING))
-		from_cmyk(tmp, im);
-	free(tmp);
-	if (!r)
-		return 0;
-	complain(h, e);
-	if (tjGetErrorCode(h) == TJERR_WARNING &&
-	    strstr(e->msg, "extraneous bytes before marker 0xd9"))
-		return 0;
-	return -1;
+	if (!setjmp(t.give_up)) {
+		jpeg_create_decompress(&c);
+		jpeg_mem_src(&c, p, n);
+		jpeg_read_header(&c, TRUE);
+		c.progress = &progress;
+		if ((int)c.image_width == im->w && (int)c.image_height == im->h)
+			read_rows(&c, im, row);
+		else
+			t.code = err_set(e, "JPEG: two frame headers, %dx%d and %dx%d", im->w,
+			    im->h, (int)c.image_width, (int)c.image_height);
+	}
+	jpeg_destroy_decompress(&c);
+	free(row);
+	if (t.text[0] && !e->msg[0])
+		err_set(e, "JPEG: %s", t.text);
+	return t.code;
 }
 
 /* A progressive JPEG with its scans of the cells' means only; out: n bytes.  p has no junk. */
@@ -222,18 +290,16 @@ keep_means(const unsigned char *p, size_t n, unsigned char *out)
 /* A progressive file that has its end mark, and all of whose data that is short is details: the
  * picture is there from edge to edge.  1: so it is, im holds it. */
 static int
-lacks_details(tjhandle h, const unsigned char *p, size_t n, struct image *im, struct err *e)
+lacks_details(const unsigned char *p, size_t n, struct image *im)
 {
 	unsigned char *means;
 	struct image rough = *im;
 	struct err why;
 	int r;
 
-	if (!strstr(e->msg, "premature end of data segment"))
-		return 0;
 	means = (unsigned char *)xmalloc(n + 2);
 	rough.px = (unsigned char *)xmalloc((size_t)im->w * (size_t)im->h * 3);
-	r = !decode(h, means, keep_means(p, n, means), &rough, &why);
+	r = !decode(means, keep_means(p, n, means), &rough, &why);
 	free(rough.px);
 	free(means);
 	return r;
@@ -244,7 +310,6 @@ jpeg_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 {
 	unsigned char *copy = NULL;
 	struct jpeg_walk j;
-	tjhandle h;
 	int r, rough;
 
 	jpeg_walk(p, n, NULL, &j);
@@ -258,17 +323,18 @@ jpeg_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 		    "(jpegtran -optimize makes it)");
 	if (image_limit(j.w, j.h, e))
 		return -1;
+	if (j.scans > FEW_SCANS && (j.scans > MOST_SCANS ||
+	    (int64_t)j.w * j.h * j.scans > (int64_t)1 << 31))
+		return err_set(e, "JPEG: %d scans of %d x %d pixels, more than anybody needs",
+		    j.scans, j.w, j.h);
 	if (j.junk || !j.eoi) {
 		copy = (unsigned char *)xmalloc(n + 2);
 		jpeg_walk(p, n, copy, &j);
 		p = copy;
 	}
 	*im = image_new(j.w, j.h);
-	if (!(h = tjInitDecompress()))
-		die(1, "libturbojpeg: %s", tjGetErrorStr2(NULL));
-	r = decode(h, p, j.len, im, e);
-	rough = r && j.progressive && j.eoi && lacks_details(h, p, j.len, im, e);
-	tjDestroy(h);
+	r = decode(p, j.len, im, e);
+	rough = r == JWRN_HIT_MARKER && j.progressive && j.eoi && lacks_details(p, j.len, im);
 	free(copy);
 	if (rough)
 		err_set(e, "JPEG: a progressive scan ends early, some detail is missing");
@@ -278,28 +344,40 @@ jpeg_decode(const unsigned char *p, size_t n, struct image *im, struct err *e)
 		err_set(e, "JPEG: no end mark, the picture is whole");
 	else if (j.junk)
 		err_set(e, "JPEG: %zu stray bytes between its segments", j.junk);
-	return rough ? 0 : r;
+	return r && !rough ? -1 : 0;
 }
 
 int
 image_jpeg(const struct image *im, int quality, unsigned char **out, size_t *n, struct err *e)
 {
-	tjhandle h = tjInitCompress();
+	struct jpeg_compress_struct c;
+	struct complaint t;
 	unsigned long len = 0;
-	unsigned char *buf = NULL;
-	int r;
 
-	if (!h)
-		die(1, "libturbojpeg: %s", tjGetErrorStr2(NULL));
-	r = tjCompress2(h, im->px, im->w, 0, im->h, TJPF_RGB, &buf, &len,
-	    quality >= 95 ? TJSAMP_444 : TJSAMP_420, quality, TJFLAG_ACCURATEDCT);
-	if (r)
-		err_set(e, "JPEG: %s", tjGetErrorStr2(h));
-	else {
-		*out = (unsigned char *)memcpy(xmalloc(len), buf, len);
+	*out = NULL;
+	memset(&c, 0, sizeof c);
+	c.err = complain_to(&t);
+	if (!setjmp(t.give_up)) {
+		jpeg_create_compress(&c);
+		jpeg_mem_dest(&c, out, &len);
+		c.image_width = (JDIMENSION)im->w;
+		c.image_height = (JDIMENSION)im->h;
+		c.input_components = 3;
+		c.in_color_space = JCS_RGB;
+		jpeg_set_defaults(&c);
+		jpeg_set_quality(&c, quality, TRUE);
+		c.dct_method = JDCT_ISLOW;
+		if (quality >= 95)	/* colours as fine as brightness */
+			c.comp_info[0].h_samp_factor = c.comp_info[0].v_samp_factor = 1;
+		jpeg_start_compress(&c, TRUE);
+		while (c.next_scanline < c.image_height) {
+			JSAMPROW row = im->px + (size_t)c.next_scanline * (size_t)im->w * 3;
+
+			jpeg_write_scanlines(&c, &row, 1);
+		}
+		jpeg_finish_compress(&c);
 		*n = len;
 	}
-	tjFree(buf);
-	tjDestroy(h);
-	return r ? -1 : 0;
+	jpeg_destroy_compress(&c);
+	return t.code ? err_set(e, "JPEG: %s", t.text) : 0;
 }

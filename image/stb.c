@@ -15,6 +15,38 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #include <stdio.h>
 
+#include <stdlib.h>
+
+#include "image/image.h"
+
+/* stb inflates what is there, whatever the header says: its memory is counted by piece. */
+static __thread struct { size_t most; int refused; } limit;
+
+static void *
+limited(void *old, size_t n)
+{
+	if (n <= limit.most)
+		return realloc(old, n);
+	limit.refused = 1;
+	return NULL;
+}
+
+void
+stb_limit(size_t most)
+{
+	limit.most = most;
+	limit.refused = 0;
+}
+
+int
+stb_refused(void)
+{
+	return limit.refused;
+}
+
+#define STBI_MALLOC(n) limited(NULL, n)
+#define STBI_REALLOC(p, n) limited(p, n)
+#define STBI_FREE(p) free(p)
 #define STBI_ONLY_PNG
 #define STBI_ONLY_BMP
 #define STBI_ONLY_GIF

@@ -34,60 +34,61 @@ least(int a, int b)
 
 /* Of a strip, by p: its mean as a float, then the sums of deviations from that and of their
  * squares.  The first tells what the float mean lacks. */
+struct strips { int rows, c, each, parts; float *mean, *dev, *lack; };
+
 KERNEL
-moments_strip_k(const void *y, int rows, int c, int each, int parts, float *mean, float *dev,
-    float *lack)
+moments_strip_k(struct strips s, const void *y)
 {
-	FOLD (p, parts, t, 0, 2 * least(rows - p * each, each), i, c) {
-		int n = least(rows - p * each, each), r = p * each + (t < n ? t : t - n);
-		int at = p * c + i;
-		float v = load(y, r * c + i);
+	FOLD (p, s.parts, t, 0, 2 * least(s.rows - p * s.each, s.each), i, s.c) {
+		int n = least(s.rows - p * s.each, s.each), r = p * s.each + (t < n ? t : t - n);
+		int at = p * s.c + i;
+		float v = load(y, r * s.c + i);
 
 		if (t < n)
-			mean[at] = (t ? mean[at] + v : v) * (t == n - 1 ? 1.f / (float)n : 1.f);
+			s.mean[at] = (t ? s.mean[at] + v : v) * (t == n - 1 ? 1.f / (float)n : 1.f);
 		else {
-			float d = v - mean[at];
+			float d = v - s.mean[at];
 
-			dev[at] = t > n ? dev[at] + d * d : d * d;
-			lack[at] = t > n ? lack[at] + d : d;
+			s.dev[at] = t > n ? s.dev[at] + d * d : d * d;
+			s.lack[at] = t > n ? s.lack[at] + d : d;
 		}
 	}
 }
 
 KERNEL
-moments_k(int rows, int c, int each, int parts, const float *strip, const float *dev,
-    const float *lack, float *mean, float *m2)
+moments_k(struct strips s, float *mean, float *m2)
 {
-	ROWS (i, c) {
-		double s = 0, q = 0;
+	ROWS (i, s.c) {
+		double sum = 0, q = 0;
 
-		LANES (p, parts)
-			s += (double)strip[p * c + i] * least(rows - p * each, each) +
-			    lack[p * c + i];
-		s = row_sum(s) / rows;
-		LANES (p, parts) {
-			double n = least(rows - p * each, each), more = lack[p * c + i] / n;
-			double d = strip[p * c + i] + more - s;
+		LANES (p, s.parts)
+			sum += (double)s.mean[p * s.c + i] * least(s.rows - p * s.each, s.each) +
+			    s.lack[p * s.c + i];
+		sum = row_sum(sum) / s.rows;
+		LANES (p, s.parts) {
+			double n = least(s.rows - p * s.each, s.each);
+			double more = s.lack[p * s.c + i] / n, d = s.mean[p * s.c + i] + more - sum;
 
-			q += dev[p * c + i] - n * more * more + n * d * d;
+			q += s.dev[p * s.c + i] - n * more * more + n * d * d;
 		}
 		q = row_sum(q);
 		LEAD {
-			mean[i] = (float)s;
+			mean[i] = (float)sum;
 			m2[i] = (float)(q < 0 ? 0 : q);
 		}
 	}
 }
 
 static void
-moments(struct dev *d, const void *y, int rows, int c, float *mean, float *m2, void *ws)
+moments(struct dev *d, const struct bn *b, const void *y, void *ws)
 {
-	int each = strip_rows(c), parts = strips(rows, c);
-	float *strip = (float *)ws, *dev = strip + (size_t)parts * (size_t)c;
-	float *lack = dev + (size_t)parts * (size_t)c;
+	struct strips s = { b->rows, b->c, strip_rows(b->c), strips(b->rows, b->c), (float *)ws,
+		NULL, NULL };
 
-	RUN(d, moments_strip_k, parts * c, y, rows, c, each, parts, strip, dev, lack);
-	RUNROWS(d, moments_k, c, rows, c, each, parts, strip, dev, lack, mean, m2);
+	s.dev = s.mean + (size_t)s.parts * (size_t)s.c;
+	s.lack = s.dev + (size_t)s.parts * (size_t)s.c;
+	RUN(d, moments_strip_k, s.parts * s.c, s, y);
+	RUNROWS(d, moments_k, s.c, s, b->mean, b->m2);
 }
 
 KERNEL
@@ -127,35 +128,35 @@ inv_k(const float *m2, float count, int c, float *inv)
 }
 
 KERNEL
-apply_k(const void *y, int rows, int c, const float *mean, const float *inv, const float *gamma,
-    const float *beta, enum act a, void *z)
+apply_k(struct bn b, const float *inv, const void *y, void *z)
 {
-	BY_ACT(a, EACH2 (r, rows, i, c)
-		store(z, r * c + i,
-		    fn_act(act, gamma[i] * inv[i] * (load(y, r * c + i) - mean[i]) + beta[i])););
+	BY_ACT(b.act, EACH2 (r, b.rows, i, b.c)
+		store(z, r * b.c + i, fn_act(act, b.gamma[i] * inv[i] *
+		    (load(y, r * b.c + i) - b.mean[i]) + b.beta[i])););
 }
 
 static void
-apply(struct dev *d, const void *y, int rows, int c, const float *mean, const float *m2,
-    float count, const float *gamma, const float *beta, enum act a, void *z, void *ws)
+apply(struct dev *d, const struct bn *b, const void *y, void *z, void *ws)
 {
 	float *inv = (float *)ws;
 
-	RUN(d, inv_k, c, m2, count, c, inv);
-	RUN(d, apply_k, rows * c, y, rows, c, mean, inv, gamma, beta, a, z);
+	RUN(d, inv_k, b->c, b->m2, b->count, b->c, inv);
+	RUN(d, apply_k, b->rows * b->c, *b, inv, y, z);
 }
 
-/* db[p][c] and dg[p][c] of a strip, by p. */
+/* db[p][c] and dg[p][c] of a strip, by p: what b.dbeta and b.dgamma are the sums of. */
 KERNEL
-back_strip_k(const void *y, const void *dz, int rows, int c, int each, int parts, const float *mean,
-    const float *inv, const float *gamma, const float *beta, enum act a, float *db, float *dg)
+back_strip_k(struct bn b, const float *inv, const void *y, const void *dz, int each, float *db,
+    float *dg)
 {
-	BY_ACT(a, FOLD (p, parts, r, p * each, least(rows, p * each + each), i, c) {
-		float xhat = (load(y, r * c + i) - mean[i]) * inv[i];
-		float du = load(dz, r * c + i) * fn_slope(act, gamma[i] * xhat + beta[i]);
+	BY_ACT(b.act, FOLD (p, (b.rows + each - 1) / each, r, p * each,
+	    least(b.rows, p * each + each), i, b.c) {
+		int at = p * b.c + i;
+		float xhat = (load(y, r * b.c + i) - b.mean[i]) * inv[i];
+		float du = load(dz, r * b.c + i) * fn_slope(act, b.gamma[i] * xhat + b.beta[i]);
 
-		db[p * c + i] = r == p * each ? du : db[p * c + i] + du;
-		dg[p * c + i] = r == p * each ? du * xhat : dg[p * c + i] + du * xhat;
+		db[at] = r == p * each ? du : db[at] + du;
+		dg[at] = r == p * each ? du * xhat : dg[at] + du * xhat;
 	});
 }
 
@@ -174,63 +175,53 @@ add_strips_k(const float *part, int parts, int c, int add, float *sum)
 }
 
 static void
-back_sums(struct dev *d, const void *y, const void *dz, int rows, int c, const float *mean,
-    const float *m2, float count, const float *gamma, const float *beta, enum act a, float *dgamma,
-    float *dbeta, void *ws)
+back_sums(struct dev *d, const struct bn *b, const void *y, const void *dz, void *ws)
 {
-	int each = strip_rows(c), parts = strips(rows, c);
+	int c = b->c, each = strip_rows(c), parts = strips(b->rows, c);
 	float *inv = (float *)ws, *db = inv + c, *dg = db + (size_t)parts * (size_t)c;
 
-	RUN(d, inv_k, c, m2, count, c, inv);
-	RUN(d, back_strip_k, parts * c, y, dz, rows, c, each, parts, mean, inv, gamma, beta, a, db,
-	    dg);
-	RUNROWS(d, add_strips_k, c, db, parts, c, 0, dbeta);
-	RUNROWS(d, add_strips_k, c, dg, parts, c, 0, dgamma);
+	RUN(d, inv_k, c, b->m2, b->count, c, inv);
+	RUN(d, back_strip_k, parts * c, *b, inv, y, dz, each, db, dg);
+	RUNROWS(d, add_strips_k, c, db, parts, c, 0, b->dbeta);
+	RUNROWS(d, add_strips_k, c, dg, parts, c, 0, b->dgamma);
 }
 
 KERNEL
-back_apply_k(const void *y, void *dz, int rows, int c, const float *mean, const float *inv,
-    const float *gamma, const float *beta, enum act a, float one, const float *dgamma,
-    const float *dbeta)
+back_apply_k(struct bn b, const float *inv, float one, const void *y, void *dz)
 {
-	BY_ACT(a, EACH2 (r, rows, i, c) {
-		float xhat = (load(y, r * c + i) - mean[i]) * inv[i];
-		float du = load(dz, r * c + i) * fn_slope(act, gamma[i] * xhat + beta[i]);
+	BY_ACT(b.act, EACH2 (r, b.rows, i, b.c) {
+		float xhat = (load(y, r * b.c + i) - b.mean[i]) * inv[i];
+		float du = load(dz, r * b.c + i) * fn_slope(act, b.gamma[i] * xhat + b.beta[i]);
 
-		store(dz, r * c + i,
-		    gamma[i] * inv[i] * (du - one * dbeta[i] - xhat * (one * dgamma[i])));
+		store(dz, r * b.c + i, b.gamma[i] * inv[i] *
+		    (du - one * b.dbeta[i] - xhat * (one * b.dgamma[i])));
 	});
 }
 
 static void
-back_apply(struct dev *d, const void *y, void *dz, int rows, int c, const float *mean,
-    const float *m2, float count, const float *gamma, const float *beta, enum act a,
-    const float *dgamma, const float *dbeta, void *ws)
+back_apply(struct dev *d, const struct bn *b, const void *y, void *dz, void *ws)
 {
 	float *inv = (float *)ws;
 
-	RUN(d, inv_k, c, m2, count, c, inv);
-	RUN(d, back_apply_k, rows * c, y, dz, rows, c, mean, inv, gamma, beta, a, 1 / count, dgamma,
-	    dbeta);
+	RUN(d, inv_k, b->c, b->m2, b->count, b->c, inv);
+	RUN(d, back_apply_k, b->rows * b->c, *b, inv, 1 / b->count, y, dz);
 }
 
 KERNEL
-running_k(int c, const float *mean, const float *m2, float count, float m, float *run_mean,
-    float *run_var)
+running_k(struct bn b, float m, float *run_mean, float *run_var)
 {
-	EACH (i, c) {
-		float var = m2[i] / (count > 1 ? count - 1 : 1);
+	EACH (i, b.c) {
+		float var = b.m2[i] / (b.count > 1 ? b.count - 1 : 1);
 
-		run_mean[i] = (1 - m) * run_mean[i] + m * mean[i];
+		run_mean[i] = (1 - m) * run_mean[i] + m * b.mean[i];
 		run_var[i] = (1 - m) * run_var[i] + m * var;
 	}
 }
 
 static void
-running(struct dev *d, int c, const float *mean, const float *m2, float count, float m,
-    float *run_mean, float *run_var)
+running(struct dev *d, const struct bn *b, float m, float *run_mean, float *run_var)
 {
-	RUN(d, running_k, c, c, mean, m2, count, m, run_mean, run_var);
+	RUN(d, running_k, b->c, *b, m, run_mean, run_var);
 }
 
 KERNEL
@@ -249,50 +240,49 @@ fold_bias_k(int c, const float *gamma, const float *beta, const float *mean, con
 }
 
 static void
-fold(struct dev *d, float *w, int rows, int c, const float *gamma, const float *beta,
-    const float *mean, const float *var, float *bias)
+fold(struct dev *d, const struct bn *b, float *w, float *bias)
 {
-	RUN(d, fold_k, rows * c, w, rows, c, gamma, var);
-	RUN(d, fold_bias_k, c, c, gamma, beta, mean, var, bias);
+	RUN(d, fold_k, b->rows * b->c, w, b->rows, b->c, b->gamma, b->m2);
+	RUN(d, fold_bias_k, b->c, b->c, b->gamma, b->beta, b->mean, b->m2, bias);
 }
 
 KERNEL
-bias_act_k(void *u, int rows, int c, const float *bias, enum act a, void *z)
+bias_act_k(struct bn b, void *u, void *z)
 {
-	BY_ACT(a, EACH2 (r, rows, i, c) {
-		float v = load(u, r * c + i) + bias[i];
+	BY_ACT(b.act, EACH2 (r, b.rows, i, b.c) {
+		float v = load(u, r * b.c + i) + b.beta[i];
 
-		store(u, r * c + i, v);
-		store(z, r * c + i, fn_act(act, v));
+		store(u, r * b.c + i, v);
+		store(z, r * b.c + i, fn_act(act, v));
 	});
 }
 
 static void
-bias_act(struct dev *d, void *u, int rows, int c, const float *bias, enum act a, void *z)
+bias_act(struct dev *d, const struct bn *b, void *u, void *z)
 {
-	RUN(d, bias_act_k, rows * c, u, rows, c, bias, a, z);
+	RUN(d, bias_act_k, b->rows * b->c, *b, u, z);
 }
 
 KERNEL
-bias_back_k(const void *u, void *dz, int rows, int c, int each, int parts, enum act a, float *part)
+bias_back_k(struct bn b, const void *u, void *dz, int each, float *part)
 {
-	BY_ACT(a, FOLD (p, parts, r, p * each, least(rows, p * each + each), i, c) {
-		float du = load(dz, r * c + i) * fn_slope(act, load(u, r * c + i));
+	BY_ACT(b.act, FOLD (p, (b.rows + each - 1) / each, r, p * each,
+	    least(b.rows, p * each + each), i, b.c) {
+		float du = load(dz, r * b.c + i) * fn_slope(act, load(u, r * b.c + i));
 
-		store(dz, r * c + i, du);
-		part[p * c + i] = r == p * each ? du : part[p * c + i] + du;
+		store(dz, r * b.c + i, du);
+		part[p * b.c + i] = r == p * each ? du : part[p * b.c + i] + du;
 	});
 }
 
 static void
-bias_act_back(struct dev *d, const void *u, void *dz, int rows, int c, enum act a, float *dbias,
-    void *ws)
+bias_act_back(struct dev *d, const struct bn *b, const void *u, void *dz, void *ws)
 {
-	int each = strip_rows(c), parts = strips(rows, c);
+	int each = strip_rows(b->c), parts = strips(b->rows, b->c);
 	float *part = (float *)ws;
 
-	RUN(d, bias_back_k, parts * c, u, dz, rows, c, each, parts, a, part);
-	RUNROWS(d, add_strips_k, c, part, parts, c, 1, dbias);
+	RUN(d, bias_back_k, parts * b->c, *b, u, dz, each, part);
+	RUNROWS(d, add_strips_k, b->c, part, parts, b->c, 1, b->dbeta);
 }
 
 static size_t

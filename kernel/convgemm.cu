@@ -119,28 +119,37 @@ weights_k(const float *w, int rows, int n, void *to, int to_ld)
 		store(to, r * to_ld + i, w[r * n + i]);
 }
 
-/* The kernels of the taps ky = y0, y0 - ys, ... (ny of them) and likewise kx, for one group, as
- * dgrad wants them: out[tap][filter of the group][channel], rows of ld. */
-KERNEL
-flip_k(const float *w, int size, int cg, int k, int f0, int kg, int y0, int ys, int ny, int x0,
-    int xs, int nx, int ld, void *out)
-{
-	EACH2 (t, ny * nx * kg, i, cg) {
-		int tap = t / kg, ky = y0 - tap / nx * ys, kx = x0 - tap % nx * xs;
+/* One axis of a residue class q of a stride: the taps that meet an output there, from the last
+ * (tap0, then tap0 - step ...), so that outputs come in rising order: the first at out0, out_step
+ * apart. */
+struct axis { int n, grid, tap0, step, out0, out_step; };
 
-		store(out, t * ld + i, w[((ky * size + kx) * cg + i) * k + f0 + t % kg]);
+/* The taps v and u of the kernels f0..f0+kg of k, of size x size and cg channels. */
+struct flip { int size, cg, k, f0, kg; struct axis v, u; };
+
+/* As dgrad wants them: out[tap][filter of the group][channel], rows of ld. */
+KERNEL
+flip_k(struct flip f, const float *w, int ld, void *out)
+{
+	EACH2 (t, f.v.n * f.u.n * f.kg, i, f.cg) {
+		int tap = t / f.kg, ky = f.v.tap0 - tap / f.u.n * f.v.step;
+		int kx = f.u.tap0 - tap % f.u.n * f.u.step;
+
+		store(out, t * ld + i,
+		    w[((ky * f.size + kx) * f.cg + i) * f.k + f.f0 + t % f.kg]);
 	}
 }
 
-/* Rows of one residue class back to their pixels. */
+/* Rows of one residue class (qy, qx) of a stride back to their pixels. */
+struct scatter { int h, w, c, off, cg, gh, gw, sy, sx, qy, qx; };
+
 KERNEL
-scatter_k(const void *from, int r0, int rows, int gh, int gw, int cg, int sy, int sx, int qy,
-    int qx, int h, int w, int c, int off, int add, void *dx)
+scatter_k(struct scatter s, const void *from, int r0, int rows, int add, void *dx)
 {
-	EACH2 (t, rows, i, cg) {
-		int r = r0 + t, b = r / (gh * gw), y = r / gw % gh * sy + qy, x = r % gw * sx + qx;
-		int to = ((b * h + y) * w + x) * c + off + i;
-		float v = from ? load(from, t * cg + i) : 0;
+	EACH2 (t, rows, i, s.cg) {
+		int r = r0 + t, b = r / (s.gh * s.gw), y = r / s.gw % s.gh * s.sy + s.qy;
+		int x = r % s.gw * s.sx + s.qx, to = ((b * s.h + y) * s.w + x) * s.c + s.off + i;
+		float v = from ? load(from, t * s.cg + i) : 0;
 
 		store(dx, to, add ? load(dx, to) + v : v);
 	}
@@ -203,13 +212,32 @@ plain(const struct conv_shape *s)		/* the tensor itself is the columns */
 	return s->size == 1 && s->stride_y == 1 && s->stride_x == 1 && !s->pad;
 }
 
-/* C = A B, stored as activations are; dw: C = A^T B in float. */
-static void
-gemm(struct dev *d, int dw, int m, int n, int k, const void *a, int lda, const void *b, int ldb,
-    int add, void *c, int ldc)
+struct mnk { int m, n, k; };
+
+static struct mnk
+mnk(int m, int n, int k)
 {
-	struct gemm g = { dw, 0, m, n, k, 1, a, lda, b, ldb, (float)add, c, ldc, HALF,
-		HALF && !dw };
+	struct mnk s = { m, n, k };
+
+	return s;
+}
+
+/* C (+)= A B, stored as activations are. */
+static void
+gemm_to(struct dev *d, struct mnk s, const struct factors *f, int add, void *c, int ldc)
+{
+	struct gemm g = { 0, 0, s.m, s.n, s.k, 1, f->a, f->lda, f->b, f->ldb, (float)add, c, ldc,
+		HALF, HALF };
+
+	d->ops->gemm(d, &g);
+}
+
+/* C (+)= A^T B in float. */
+static void
+gemm_dw(struct dev *d, struct mnk s, const struct factors *f, int add, float *c, int ldc)
+{
+	struct gemm g = { 1, 0, s.m, s.n, s.k, 1, f->a, f->lda, f->b, f->ldb, (float)add, c, ldc,
+		HALF, 0 };
 
 	d->ops->gemm(d, &g);
 }
@@ -241,22 +269,17 @@ forward(struct dev *d, const struct conv_shape *s, const void *x, const float *w
 	TASKS (d, t, cuts * s->groups) {
 		struct gather g = columns(s, t / cuts);
 		int r0 = t % cuts * m, n = rows - r0 < m ? rows - r0 : m, f0 = t / cuts * kg;
-		const void *a = item(x, (size_t)r0 * s->c + g.off);
+		struct factors f = { item(x, (size_t)r0 * s->c + g.off), item(kernels, f0),
+			plain(s) ? s->c : ld, wl };
 		STORED *col = (STORED *)item(ws, WORKER * area(m, ld));
 
 		if (!plain(s)) {
 			RUN(d, gather_k, n * width, g, (const STORED *)x, r0, n, ld, col);
-			a = col;
+			f.a = col;
 		}
-		gemm(d, 0, n, kg, width, a, plain(s) ? s->c : ld, item(kernels, f0), wl, 0,
-		    item(y, (size_t)r0 * s->k + f0), s->k);
+		gemm_to(d, mnk(n, kg, width), &f, 0, item(y, (size_t)r0 * s->k + f0), s->k);
 	}
 }
-
-/* One axis of a residue class q of a stride: the taps that meet an output there, from the last
- * (tap0, then tap0 - step ...), so that outputs come in rising order: the first at out0, out_step
- * apart. */
-struct axis { int n, grid, tap0, step, out0, out_step; };
 
 static struct axis
 residue(int q, int stride, int size, int pad, int dilation, int len)
@@ -306,31 +329,31 @@ dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const v
 	int whole = s->stride_y * s->stride_x == 1 && p.width;
 	struct gather g = { s->oh, s->ow, s->k, group * kg, kg, p.v.grid, p.u.grid, 1, 1, p.v.out0,
 		p.u.out0, p.v.n, p.u.n, p.v.out_step, p.u.out_step };
+	struct flip flip = { s->size, cg, s->k, group * kg, kg, p.v, p.u };
+	struct scatter scatter = { s->h, s->w, s->c, off, cg, p.v.grid, p.u.grid, s->stride_y,
+		s->stride_x, q / s->stride_x, q % s->stride_x };
 	void *flipped = ws;
 
 	if (!p.rows)
 		return;
-	RUN(d, flip_k, p.width * cg, w, s->size, cg, s->k, group * kg, kg, p.v.tap0, p.v.step,
-	    p.v.n, p.u.tap0, p.u.step, p.u.n, p.wl, flipped);
+	RUN(d, flip_k, p.width * cg, flip, w, p.wl, flipped);
 	ws = item(ws, (size_t)p.width * p.wl);
 	TASKS (d, t, ceil_div(p.rows, p.m)) {
 		int r0 = t * p.m, n = p.rows - r0 < p.m ? p.rows - r0 : p.m;
-		int lda = plain(s) ? s->k : p.ld;
 		STORED *col = (STORED *)item(ws, WORKER * area(p.m, p.ld + cg));
 		STORED *to = col + (size_t)n * p.ld;
-		const void *a = plain(s) ? item(dy, (size_t)r0 * s->k + group * kg) : col;
+		struct factors f = { plain(s) ? item(dy, (size_t)r0 * s->k + group * kg) : col,
+			flipped, plain(s) ? s->k : p.ld, p.wl };
 
 		if (p.width && !plain(s))
 			RUN(d, gather_k, n * p.width, g, (const STORED *)dy, r0, n, p.ld, col);
 		if (whole)
-			gemm(d, 0, n, cg, p.width, a, lda, flipped, p.wl, add,
+			gemm_to(d, mnk(n, cg, p.width), &f, add,
 			    item(dx, (size_t)r0 * s->c + off), s->c);
 		else {
 			if (p.width)
-				gemm(d, 0, n, cg, p.width, a, lda, flipped, p.wl, 0, to, cg);
-			RUN(d, scatter_k, n * cg, p.width ? to : NULL, r0, n, p.v.grid, p.u.grid,
-			    cg, s->stride_y, s->stride_x, q / s->stride_x, q % s->stride_x, s->h,
-			    s->w, s->c, off, add, dx);
+				gemm_to(d, mnk(n, cg, p.width), &f, 0, to, cg);
+			RUN(d, scatter_k, n * cg, scatter, p.width ? to : NULL, r0, n, add, dx);
 		}
 	}
 }
@@ -354,8 +377,6 @@ small_dw(const struct conv_shape *s)
 
 /* The two factors of dW for rows r0..r0+n of a group, in buffers of good row lengths where their
  * own would be bad.  ws has room for n * (padded(width) + padded(kg)). */
-struct factors { const void *a, *b; int lda, ldb; };
-
 static struct factors
 factors(struct dev *d, const struct conv_shape *s, int group, int r0, int n, const void *x,
     const void *dy, void *ws)
@@ -406,7 +427,7 @@ wgrad_parts(struct dev *d, const struct conv_shape *s, const void *x, const void
 			int len = end - r < m ? end - r : m;
 			struct factors f = factors(d, s, g, r, len, x, dy, buf);
 
-			gemm(d, 1, width, kg, len, f.a, f.lda, f.b, f.ldb, r > p * each,
+			gemm_dw(d, mnk(width, kg, len), &f, r > p * each,
 			    ws + (size_t)p * n + g * kg, s->k);
 		}
 	}
@@ -437,9 +458,9 @@ wgrad_slabs(struct dev *d, const struct conv_shape *s, const void *x, const void
 
 		TASKS (d, t, slabs) {
 			int i = t * slab, len = width - i < slab ? width - i : slab;
+			struct factors part = { item(f.a, i), f.b, f.lda, f.ldb };
 
-			gemm(d, 1, len, kg, n, item(f.a, i), f.lda, f.b, f.ldb, 1,
-			    dw + (size_t)i * s->k + g * kg, s->k);
+			gemm_dw(d, mnk(len, kg, n), &part, 1, dw + (size_t)i * s->k + g * kg, s->k);
 		}
 	}
 }

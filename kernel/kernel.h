@@ -20,6 +20,8 @@ struct sync;
  * ab16: A and B are bfloat16, c16: C too; sums are float all the same. */
 struct gemm { int ta, tb, m, n, k; float alpha; const void *a; int lda; const void *b; int ldb;
 	float beta; void *c; int ldc, ab16, c16; };
+/* What a product makes of its two factors, and their row lengths. */
+struct factors { const void *a, *b; int lda, ldb; };
 struct dev_ops {
 	void *(*alloc)(struct dev *, size_t bytes);	/* NULL when memory is out; 256-aligned */
 	void (*free)(struct dev *, void *);
@@ -89,39 +91,38 @@ extern const struct conv_kind convgemm_cpu, convgemm_cuda, convgemm_emu, convgem
 
 /* ---- batchnorm.cu -------------------------------------------------------------------------- */
 
+/* Batch-norm of rows x c numbers (rows = n*oh*ow) and the activation behind it: moments over count
+ * rows, those of all ranks (m2: sum of squared deviations from the mean), parameters, and the
+ * sums of their gradients.  Who does not need a field leaves it 0; beta alone is a bias. */
+struct bn {
+	int rows, c;
+	float *mean, *m2, count;
+	const float *gamma, *beta;
+	enum act act;
+	float *dgamma, *dbeta;
+};
 struct bn_ops {
 	size_t (*workspace)(struct dev *, int rows, int c);	/* bytes for all of these */
-	/* Moments of rows x c (rows = n*oh*ow).  m2: sum of squared deviations from the mean
-	 * (two passes or merged chunks: exact where E[x^2]-E[x]^2 is not). */
-	void (*moments)(struct dev *, const void *y, int rows, int c, float *mean, float *m2,
-	    void *ws);
+	/* Mean and m2 of y, written (in merged strips: exact where E[x^2]-E[x]^2 is not). */
+	void (*moments)(struct dev *, const struct bn *, const void *y, void *ws);
 	/* Merge `parts` triples (count, mean[c], m2[c]) stored at part + i*(2c+1) into one: counts
 	 * add, Chan's update in order.  out likewise (2c+1 floats). */
 	void (*merge)(struct dev *, const float *part, int parts, int c, float *out);
 	/* z = act(gamma*(y-mean)*inv + beta), inv = 1/sqrt(m2/count + 1e-5). */
-	void (*apply)(struct dev *, const void *y, int rows, int c, const float *mean,
-	    const float *m2, float count, const float *gamma, const float *beta, enum act, void *z,
-	    void *ws);
+	void (*apply)(struct dev *, const struct bn *, const void *y, void *z, void *ws);
 	/* Sums over the rows: dbeta = sum du, dgamma = sum du*xhat, du = dz*act'(u); written. */
-	void (*back_sums)(struct dev *, const void *y, const void *dz, int rows, int c,
-	    const float *mean, const float *m2, float count, const float *gamma, const float *beta,
-	    enum act, float *dgamma, float *dbeta, void *ws);
+	void (*back_sums)(struct dev *, const struct bn *, const void *y, const void *dz, void *ws);
 	/* dy in place of dz, from the (all-reduced) sums and the global count. */
-	void (*back_apply)(struct dev *, const void *y, void *dz, int rows, int c,
-	    const float *mean, const float *m2, float count, const float *gamma, const float *beta,
-	    enum act, const float *dgamma, const float *dbeta, void *ws);
+	void (*back_apply)(struct dev *, const struct bn *, const void *y, void *dz, void *ws);
 	/* r = (1-m)*r + m*batch; variance unbiased (count-1) where count > 1. */
-	void (*running)(struct dev *, int c, const float *mean, const float *m2, float count,
-	    float m, float *run_mean, float *run_var);
-	/* w *= gamma/sqrt(var+1e-5) per filter, bias = beta - gamma*mean/sqrt(var+1e-5). */
-	void (*fold)(struct dev *, float *w, int rows, int c, const float *gamma,
-	    const float *beta, const float *mean, const float *var, float *bias);
-	/* u += bias; z = act(u).  z may be u. */
-	void (*bias_act)(struct dev *, void *u, int rows, int c, const float *bias, enum act,
-	    void *z);
-	/* du in place of dz (u as left by bias_act); dbias += column sums. */
-	void (*bias_act_back)(struct dev *, const void *u, void *dz, int rows, int c, enum act,
-	    float *dbias, void *ws);
+	void (*running)(struct dev *, const struct bn *, float m, float *run_mean, float *run_var);
+	/* w *= gamma/sqrt(m2+1e-5) per filter, bias = beta - gamma*mean/sqrt(m2+1e-5), with rows
+	 * those of w and m2 a variance.  bias may be beta. */
+	void (*fold)(struct dev *, const struct bn *, float *w, float *bias);
+	/* u += beta; z = act(u).  z may be u. */
+	void (*bias_act)(struct dev *, const struct bn *, void *u, void *z);
+	/* du in place of dz (u as left by bias_act); dbeta += column sums. */
+	void (*bias_act_back)(struct dev *, const struct bn *, const void *u, void *dz, void *ws);
 };
 extern const struct bn_ops bn_cpu, bn_cuda, bn_emu, bn_cpu_bf16, bn_cuda_bf16, bn_emu_bf16;
 
@@ -130,54 +131,62 @@ extern const struct bn_ops bn_cpu, bn_cuda, bn_emu, bn_cpu_bf16, bn_cuda_bf16, b
 /* Backward functions take add: add to the gradient they produce instead of writing it. */
 /* pad: before */
 struct pool_shape { int n, h, w, c, oh, ow, size, stride_y, stride_x, pad_y, pad_x; };
+/* h w c of the input, which s and reverse (reorg) or s and scale (upsample) make larger or less */
+struct stride_shape { int n, h, w, c, s, reverse; float scale; };
+/* c of the channels of rows, from one tensor into another: dst[r][dst_off + i] (+)=
+ * src[r][src_off + i], i < c, in rows of src_c and dst_c */
+struct slice { int rows, c; const void *src; int src_c, src_off; void *dst; int dst_c, dst_off,
+	add; };
+/* n pictures of hw pixels of c channels.  Factors (x of scale) are one for each channel of a
+ * picture, with wh one for each pixel */
+struct plane_shape { int n, hw, c, wh; };
+/* which elements go: those for which the counter generator (key, first + i) says so */
+struct dropout { float p; uint64_t key, first; };
+/* rows: cells; scale_xy and new_coords of yolo, softmax of region */
+struct head_shape { int rows, anchors, classes; float scale_xy; int new_coords, softmax; };
 struct layer_ops {
 	/* tap: index in the window of the maximum, one byte per output, NULL in inference. */
 	void (*maxpool)(struct dev *, const struct pool_shape *, const void *x, void *y,
 	    unsigned char *tap);
 	void (*maxpool_back)(struct dev *, const struct pool_shape *, const void *dy,
 	    const unsigned char *tap, void *dx, int add);
-	void (*upsample)(struct dev *, int n, int h, int w, int c, int s, float scale,
-	    const void *x, void *y);
-	void (*upsample_back)(struct dev *, int n, int h, int w, int c, int s, float scale,
-	    const void *dy, void *dx, int add);
-	/* Copy a slice of channels: dst[r][dst_off + i] (+)= src[r][src_off + i], i < c. */
-	void (*slice)(struct dev *, int rows, int c, const void *src, int src_c, int src_off,
-	    void *dst, int dst_c, int dst_off, int add);
+	void (*upsample)(struct dev *, const struct stride_shape *, const void *x, void *y);
+	void (*upsample_back)(struct dev *, const struct stride_shape *, const void *dy, void *dx,
+	    int add);
+	void (*slice)(struct dev *, const struct slice *);
 	/* dst[i] (+)= src[i], n numbers. */
 	void (*accumulate)(struct dev *, int n, const void *src, void *dst, int add);
 	void (*activate)(struct dev *, int n, enum act, const void *u, void *z);
-	void (*activate_back)(struct dev *, int n, enum act, const void *u, const void *dz,
-	    void *du, int add);
+	/* du in place of dz. */
+	void (*activate_back)(struct dev *, int n, enum act, const void *u, void *dz);
 	/* y[b,i,j,ch] = x[b,ch] * f[b,i,j,ch] (wh: x[b,i,j] * f[b,i,j,ch]), no activation */
-	void (*scale)(struct dev *, int n, int hw, int c, int wh, const void *x, const void *f,
+	void (*scale)(struct dev *, const struct plane_shape *, const void *x, const void *f,
 	    void *y);
-	void (*scale_back)(struct dev *, int n, int hw, int c, int wh, const void *x,
-	    const void *f, const void *dy, void *dx, int addx, void *df, int addf);
+	void (*scale_back_x)(struct dev *, const struct plane_shape *, const void *f,
+	    const void *dy, void *dx, int add);
+	void (*scale_back_f)(struct dev *, const struct plane_shape *, const void *x,
+	    const void *dy, void *df, int add);
+	/* y = x * f; the gradient of one factor is dy times the other. */
 	void (*sam)(struct dev *, int n, const void *x, const void *f, void *y);
-	void (*sam_back)(struct dev *, int n, const void *x, const void *f, const void *dy,
-	    void *dx, int addx, void *df, int addf);
-	/* h w c of the INPUT; back = the inverse map on gradients. */
-	void (*reorg)(struct dev *, int n, int h, int w, int c, int s, int reverse, const void *x,
-	    void *y);
-	void (*reorg_back)(struct dev *, int n, int h, int w, int c, int s, int reverse,
-	    const void *dy, void *dx, int add);
-	void (*reorg3d)(struct dev *, int n, int h, int w, int c, int s, const void *x, void *y);
-	void (*reorg3d_back)(struct dev *, int n, int h, int w, int c, int s, const void *dy,
-	    void *dx, int add);
-	void (*avgpool)(struct dev *, int n, int hw, int c, const void *x, void *y);
-	void (*avgpool_back)(struct dev *, int n, int hw, int c, const void *dy, void *dx, int add);
-	/* Keep element i where the counter generator (key, first + i) says so; times 1/(1-p). */
-	void (*dropout)(struct dev *, int n, float p, uint64_t key, uint64_t first, const void *x,
-	    void *y);
-	void (*dropout_back)(struct dev *, int n, float p, uint64_t key, uint64_t first,
-	    const void *dy, void *dx, int add);
+	void (*sam_back)(struct dev *, int n, const void *other, const void *dy, void *dx, int add);
+	/* Back: the inverse map on gradients. */
+	void (*reorg)(struct dev *, const struct stride_shape *, const void *x, void *y);
+	void (*reorg_back)(struct dev *, const struct stride_shape *, const void *dy, void *dx,
+	    int add);
+	void (*reorg3d)(struct dev *, const struct stride_shape *, const void *x, void *y);
+	void (*reorg3d_back)(struct dev *, const struct stride_shape *, const void *dy, void *dx,
+	    int add);
+	void (*avgpool)(struct dev *, const struct plane_shape *, const void *x, void *y);
+	void (*avgpool_back)(struct dev *, const struct plane_shape *, const void *dy, void *dx,
+	    int add);
+	/* What is kept is multiplied by 1/(1-p). */
+	void (*dropout)(struct dev *, int n, const struct dropout *, const void *x, void *y);
+	void (*dropout_back)(struct dev *, int n, const struct dropout *, const void *dy, void *dx,
+	    int add);
 	/* Activated head values for decoding, NHWC in and out: see golden/layers yolo and
 	 * region. */
-	void (*yolo)(struct dev *, int rows, int anchors, int classes, float scale_xy,
-	    int new_coords, const void *x, void *y);
-	void (*region)(struct dev *, int rows, int anchors, int classes, int softmax,
-	    const void *x, void *y);
-	void (*nchw)(struct dev *, int n, int h, int w, int c, const void *nhwc, void *nchw);
+	void (*yolo)(struct dev *, const struct head_shape *, const void *x, void *y);
+	void (*region)(struct dev *, const struct head_shape *, const void *x, void *y);
 };
 extern const struct layer_ops layers_cpu, layers_cuda, layers_emu, layers_cpu_bf16,
     layers_cuda_bf16, layers_emu_bf16;
@@ -189,17 +198,24 @@ extern const struct layer_ops layers_cpu, layers_cuda, layers_emu, layers_cpu_bf
 #define OPTIM_UNIT 64
 #define OPTIM_GROUPS 120
 struct optim_rates { float lr[OPTIM_GROUPS], decay[OPTIM_GROUPS]; };
-/* All device pointers but rates; one kernel over n floats.  gscale multiplies g first: clipping,
- * 1/batch, 1/(loss scale) cost no pass of their own. */
+/* One update of n parameters p from gradients g.  All device pointers but rates.  gscale multiplies
+ * g first: clipping, 1/batch, 1/(loss scale) cost no pass of their own. */
+struct update {
+	size_t n;
+	const unsigned char *group;
+	const struct optim_rates *rates;
+	float *p;
+	const float *g;
+	double gscale;
+	float *m1, *m2;			/* moments: sgd has one; they start at 0 */
+};
+struct adam { double b1, b2, eps; int decoupled; long t; };	/* t: of this update, from 1 */
 struct optim_ops {
-	/* d = gscale*g + decay*p; buf = m*buf + d (buf starts at 0);
-	 * p -= lr * (nesterov ? d + m*buf : buf).  Darknet's rule is this one: golden/optim. */
-	void (*sgd)(struct dev *, size_t n, const unsigned char *group, const struct optim_rates *,
-	    float *p, const float *g, float *buf, double gscale, double m, int nesterov);
-	/* Bias correction with t from 1; decoupled: AdamW, else decay*p is added to gscale*g. */
-	void (*adam)(struct dev *, size_t n, const unsigned char *group, const struct optim_rates *,
-	    float *p, const float *g, float *m1, float *m2, double gscale, double b1, double b2,
-	    double eps, int decoupled, long t);
+	/* d = gscale*g + decay*p; m1 = m*m1 + d; p -= lr * (nesterov ? d + m*m1 : m1).
+	 * Darknet's rule is this one: golden/optim. */
+	void (*sgd)(struct dev *, const struct update *, double m, int nesterov);
+	/* With bias correction; decoupled: AdamW, else decay*p is added to gscale*g. */
+	void (*adam)(struct dev *, const struct update *, const struct adam *);
 	void (*ema)(struct dev *, size_t n, float *ema, const float *p, double d);
 	void (*scale)(struct dev *, size_t n, float *g, double f);
 	/* Sum of squares in double, in an order that depends on n only; finite just when all of g

@@ -6,13 +6,6 @@
 #include "kernel/dev.h"
 #include "base/fn.h"
 
-static void
-BACKEND(head_yolo)(struct dev *, int rows, int anchors, int classes, float scale_xy,
-    int new_coords, const void *x, void *y);
-static void
-BACKEND(head_region)(struct dev *, int rows, int anchors, int classes, int softmax,
-    const void *x, void *y);
-
 /* ---- maxpool ------------------------------------------------------------------------------ */
 
 /* Outside is minus infinity; on equal values the first tap in row order wins; a NaN stays.  tap may
@@ -92,60 +85,68 @@ maxpool_back(struct dev *d, const struct pool_shape *s, const void *dy, const un
 /* ---- upsample: each pixel becomes s x s of them, times scale -------------------------------- */
 
 KERNEL
-upsample_k(int n, int h, int w, int c, int s, float scale, const void *x, void *y)
+upsample_k(struct stride_shape z, const void *x, void *y)
 {
-	EACH2 (o, n * h * s * w * s, i, c) {
-		int b = o / (h * s * w * s), iy = o / (w * s) % (h * s) / s, ix = o % (w * s) / s;
+	int h = z.h * z.s, w = z.w * z.s;
 
-		store(y, o * c + i, scale * load(x, ((b * h + iy) * w + ix) * c + i));
+	EACH2 (o, z.n * h * w, i, z.c) {
+		int b = o / (h * w), iy = o / w % h / z.s, ix = o % w / z.s;
+
+		store(y, o * z.c + i,
+		    z.scale * load(x, ((b * z.h + iy) * z.w + ix) * z.c + i));
 	}
 }
 
 KERNEL
-upsample_back_k(int n, int h, int w, int c, int s, float scale, const void *dy, void *dx, int add)
+upsample_back_k(struct stride_shape z, const void *dy, void *dx, int add)
 {
-	BY_USUAL(S, s, 2, EACH2 (p, n * h * w, i, c) {
+	int w = z.w, c = z.c;
+
+	BY_USUAL(S, z.s, 2, EACH2 (p, z.n * z.h * w, i, c) {
 		int from = (p / w * S * w + p % w) * S * c + i;		/* image and row in one */
 		float sum = 0;
 
 		for (int t = 0; t < S * S; t++)
 			sum += load(dy, from + (t / S * w * S + t % S) * c);
-		store(dx, p * c + i, (add ? load(dx, p * c + i) : 0) + scale * sum);
+		store(dx, p * c + i, (add ? load(dx, p * c + i) : 0) + z.scale * sum);
 	});
 }
 
-static void
-upsample(struct dev *d, int n, int h, int w, int c, int s, float scale, const void *x, void *y)
+DEVICE int
+numbers(const struct stride_shape *z)		/* of the input */
 {
-	RUN(d, upsample_k, n * h * w * c * s * s, n, h, w, c, s, scale, x, y);
+	return z->n * z->h * z->w * z->c;
 }
 
 static void
-upsample_back(struct dev *d, int n, int h, int w, int c, int s, float scale, const void *dy,
-    void *dx, int add)
+upsample(struct dev *d, const struct stride_shape *z, const void *x, void *y)
 {
-	RUN(d, upsample_back_k, n * h * w * c, n, h, w, c, s, scale, dy, dx, add);
+	RUN(d, upsample_k, numbers(z) * z->s * z->s, *z, x, y);
+}
+
+static void
+upsample_back(struct dev *d, const struct stride_shape *z, const void *dy, void *dx, int add)
+{
+	RUN(d, upsample_back_k, numbers(z), *z, dy, dx, add);
 }
 
 /* ---- wiring: route, shortcut, activation --------------------------------------------------- */
 
 KERNEL
-slice_k(int rows, int c, const void *src, int src_c, int src_off, void *dst, int dst_c, int dst_off,
-    int add)
+slice_k(struct slice s)
 {
-	EACH2 (r, rows, i, c) {
-		float v = load(src, r * src_c + src_off + i);
-		int to = r * dst_c + dst_off + i;
+	EACH2 (r, s.rows, i, s.c) {
+		float v = load(s.src, r * s.src_c + s.src_off + i);
+		int to = r * s.dst_c + s.dst_off + i;
 
-		store(dst, to, add ? load(dst, to) + v : v);
+		store(s.dst, to, s.add ? load(s.dst, to) + v : v);
 	}
 }
 
 static void
-slice(struct dev *d, int rows, int c, const void *src, int src_c, int src_off, void *dst, int dst_c,
-    int dst_off, int add)
+slice(struct dev *d, const struct slice *s)
 {
-	RUN(d, slice_k, rows * c, rows, c, src, src_c, src_off, dst, dst_c, dst_off, add);
+	RUN(d, slice_k, s->rows * s->c, *s);
 }
 
 KERNEL
@@ -169,10 +170,10 @@ activate_k(int n, enum act a, const void *u, void *z)
 }
 
 KERNEL
-activate_back_k(int n, enum act a, const void *u, const void *dz, void *du, int add)
+activate_back_k(int n, enum act a, const void *u, void *dz)
 {
 	BY_ACT(a, EACH (i, n)
-		store(du, i, (add ? load(du, i) : 0) + load(dz, i) * fn_slope(act, load(u, i))););
+		store(dz, i, load(dz, i) * fn_slope(act, load(u, i))););
 }
 
 static void
@@ -182,35 +183,41 @@ activate(struct dev *d, int n, enum act a, const void *u, void *z)
 }
 
 static void
-activate_back(struct dev *d, int n, enum act a, const void *u, const void *dz, void *du, int add)
+activate_back(struct dev *d, int n, enum act a, const void *u, void *dz)
 {
-	RUN(d, activate_back_k, n, n, a, u, dz, du, add);
+	RUN(d, activate_back_k, n, n, a, u, dz);
 }
 
 /* ---- scale_channels, sam: products --------------------------------------------------------- */
 
 KERNEL
-scale_k(int n, int hw, int c, int wh, const void *x, const void *f, void *y)
+scale_k(struct plane_shape s, const void *x, const void *f, void *y)
 {
-	EACH2 (p, n * hw, i, c)
-		store(y, p * c + i, load(f, p * c + i) * load(x, wh ? p : p / hw * c + i));
+	EACH2 (p, s.n * s.hw, i, s.c) {
+		int at = p * s.c + i;
+
+		store(y, at, load(f, at) * load(x, s.wh ? p : p / s.hw * s.c + i));
+	}
 }
 
 /* df = dy * x, then dx = the sum of dy * f over what x was spread to. */
 KERNEL
-scale_back_f_k(int n, int hw, int c, int wh, const void *x, const void *dy, void *df, int add)
+scale_back_f_k(struct plane_shape s, const void *x, const void *dy, void *df, int add)
 {
-	EACH2 (p, n * hw, i, c) {
-		float v = load(dy, p * c + i) * load(x, wh ? p : p / hw * c + i);
+	EACH2 (p, s.n * s.hw, i, s.c) {
+		int at = p * s.c + i;
+		float v = load(dy, at) * load(x, s.wh ? p : p / s.hw * s.c + i);
 
-		store(df, p * c + i, add ? load(df, p * c + i) + v : v);
+		store(df, at, add ? load(df, at) + v : v);
 	}
 }
 
 KERNEL
-scale_back_x_k(int n, int hw, int c, const void *f, const void *dy, void *dx, int add)
+scale_back_x_k(struct plane_shape s, const void *f, const void *dy, void *dx, int add)
 {
-	PIECES (b, n, i, c, len) {
+	int hw = s.hw, c = s.c;
+
+	PIECES (b, s.n, i, c, len) {
 		float sum[PIECE];
 
 		WITHIN (j, len)
@@ -238,21 +245,26 @@ scale_back_wh_k(int pixels, int c, const void *f, const void *dy, void *dx, int 
 }
 
 static void
-scale(struct dev *d, int n, int hw, int c, int wh, const void *x, const void *f, void *y)
+scale(struct dev *d, const struct plane_shape *s, const void *x, const void *f, void *y)
 {
-	RUN(d, scale_k, n * hw * c, n, hw, c, wh, x, f, y);
+	RUN(d, scale_k, s->n * s->hw * s->c, *s, x, f, y);
 }
 
 static void
-scale_back(struct dev *d, int n, int hw, int c, int wh, const void *x, const void *f,
-    const void *dy, void *dx, int addx, void *df, int addf)
+scale_back_x(struct dev *d, const struct plane_shape *s, const void *f, const void *dy, void *dx,
+    int add)
 {
-	if (df)
-		RUN(d, scale_back_f_k, n * hw * c, n, hw, c, wh, x, dy, df, addf);
-	if (dx && wh)
-		RUNROWS(d, scale_back_wh_k, n * hw, n * hw, c, f, dy, dx, addx);
-	else if (dx)
-		RUN(d, scale_back_x_k, n * c, n, hw, c, f, dy, dx, addx);
+	if (s->wh)
+		RUNROWS(d, scale_back_wh_k, s->n * s->hw, s->n * s->hw, s->c, f, dy, dx, add);
+	else
+		RUN(d, scale_back_x_k, s->n * s->c, *s, f, dy, dx, add);
+}
+
+static void
+scale_back_f(struct dev *d, const struct plane_shape *s, const void *x, const void *dy, void *df,
+    int add)
+{
+	RUN(d, scale_back_f_k, s->n * s->hw * s->c, *s, x, dy, df, add);
 }
 
 KERNEL
@@ -269,13 +281,9 @@ sam(struct dev *d, int n, const void *x, const void *f, void *y)
 }
 
 static void
-sam_back(struct dev *d, int n, const void *x, const void *f, const void *dy, void *dx, int addx,
-    void *df, int addf)
+sam_back(struct dev *d, int n, const void *other, const void *dy, void *dx, int add)
 {
-	if (dx)
-		RUN(d, product_k, n, n, dy, f, dx, addx);
-	if (df)
-		RUN(d, product_k, n, n, dy, x, df, addf);
+	RUN(d, product_k, n, n, dy, other, dx, add);
 }
 
 /* ---- reorg: permutations -------------------------------------------------------------------- */
@@ -301,15 +309,17 @@ reorg_from(int e, int h, int w, int c, int s)
 
 /* back: to the x side from the y side. */
 KERNEL
-reorg_k(int n, int h, int w, int c, int s, int reverse, int back, const void *from, void *to,
-    int add)
+reorg_k(struct stride_shape z, int back, const void *from, void *to, int add)
 {
-	int size = h * w * c, yh = reverse ? h * s : h / s, yw = reverse ? w * s : w / s;
-	int yc = reverse ? c / (s * s) : c * s * s;
+	int size = z.h * z.w * z.c, more = z.reverse ? z.s : 1, less = z.reverse ? 1 : z.s;
+	int yh = z.h * more / less, yw = z.w * more / less;
+	int yc = z.c * (less * less) / (more * more);
 
-	EACH2 (b, n, e, size) {			/* e: a place of the map, in NCHW */
-		int far = reorg_from(e, h, w, c, s), xi = reverse ? e : far, yi = reverse ? far : e;
-		int x = b * size + nhwc_of(xi, h, w, c), y = b * size + nhwc_of(yi, yh, yw, yc);
+	EACH2 (b, z.n, e, size) {		/* e: a place of the map, in NCHW */
+		int far = reorg_from(e, z.h, z.w, z.c, z.s);
+		int xi = z.reverse ? e : far, yi = z.reverse ? far : e;
+		int x = b * size + nhwc_of(xi, z.h, z.w, z.c);
+		int y = b * size + nhwc_of(yi, yh, yw, yc);
 		int src = back ? y : x, dst = back ? x : y;
 
 		store(to, dst, add ? load(to, dst) + load(from, src) : load(from, src));
@@ -317,23 +327,24 @@ reorg_k(int n, int h, int w, int c, int s, int reverse, int back, const void *fr
 }
 
 static void
-reorg(struct dev *d, int n, int h, int w, int c, int s, int reverse, const void *x, void *y)
+reorg(struct dev *d, const struct stride_shape *z, const void *x, void *y)
 {
-	RUN(d, reorg_k, n * h * w * c, n, h, w, c, s, reverse, 0, x, y, 0);
+	RUN(d, reorg_k, numbers(z), *z, 0, x, y, 0);
 }
 
 static void
-reorg_back(struct dev *d, int n, int h, int w, int c, int s, int reverse, const void *dy, void *dx,
-    int add)
+reorg_back(struct dev *d, const struct stride_shape *z, const void *dy, void *dx, int add)
 {
-	RUN(d, reorg_k, n * h * w * c, n, h, w, c, s, reverse, 1, dy, dx, add);
+	RUN(d, reorg_k, numbers(z), *z, 1, dy, dx, add);
 }
 
 /* True space to depth: channel k of the output is channel k%c, at offset (k/c)/s, (k/c)%s. */
 KERNEL
-reorg3d_k(int n, int h, int w, int c, int s, int back, const void *from, void *to, int add)
+reorg3d_k(struct stride_shape z, int back, const void *from, void *to, int add)
 {
-	EACH2 (p, n * h * w, i, c) {
+	int h = z.h, w = z.w, c = z.c, s = z.s;
+
+	EACH2 (p, z.n * h * w, i, c) {
 		int b = p / (h * w), iy = p / w % h, ix = p % w, k = (iy % s * s + ix % s) * c + i;
 		int y = ((b * (h / s) + iy / s) * (w / s) + ix / s) * c * s * s + k, x = p * c + i;
 		int src = back ? y : x, dst = back ? x : y;
@@ -343,15 +354,15 @@ reorg3d_k(int n, int h, int w, int c, int s, int back, const void *from, void *t
 }
 
 static void
-reorg3d(struct dev *d, int n, int h, int w, int c, int s, const void *x, void *y)
+reorg3d(struct dev *d, const struct stride_shape *z, const void *x, void *y)
 {
-	RUN(d, reorg3d_k, n * h * w * c, n, h, w, c, s, 0, x, y, 0);
+	RUN(d, reorg3d_k, numbers(z), *z, 0, x, y, 0);
 }
 
 static void
-reorg3d_back(struct dev *d, int n, int h, int w, int c, int s, const void *dy, void *dx, int add)
+reorg3d_back(struct dev *d, const struct stride_shape *z, const void *dy, void *dx, int add)
 {
-	RUN(d, reorg3d_k, n * h * w * c, n, h, w, c, s, 1, dy, dx, add);
+	RUN(d, reorg3d_k, numbers(z), *z, 1, dy, dx, add);
 }
 
 /* ---- avgpool, dropout ------------------------------------------------------------------------ */
@@ -379,95 +390,79 @@ avgpool_back_k(int n, int hw, int c, const void *dy, void *dx, int add)
 }
 
 static void
-avgpool(struct dev *d, int n, int hw, int c, const void *x, void *y)
+avgpool(struct dev *d, const struct plane_shape *s, const void *x, void *y)
 {
-	RUN(d, avgpool_k, n * c, n, hw, c, x, y);
+	RUN(d, avgpool_k, s->n * s->c, s->n, s->hw, s->c, x, y);
 }
 
 static void
-avgpool_back(struct dev *d, int n, int hw, int c, const void *dy, void *dx, int add)
+avgpool_back(struct dev *d, const struct plane_shape *s, const void *dy, void *dx, int add)
 {
-	RUN(d, avgpool_back_k, n * hw * c, n, hw, c, dy, dx, add);
+	RUN(d, avgpool_back_k, s->n * s->hw * s->c, s->n, s->hw, s->c, dy, dx, add);
 }
 
 /* Element first + i is kept where its own draw says so: the same mask forward and back, in any
  * split of the batch.  A draw makes four words. */
 KERNEL
-dropout_k(int n, float p, uint64_t key, uint64_t first, const void *x, void *y, int add)
+dropout_k(int n, struct dropout drop, const void *x, void *y, int add)
 {
-	int before = (int)(first % 4);
+	int before = (int)(drop.first % 4);
 
 	EACH (q, (n + before + 3) / 4) {
 		uint32_t word[4];
 
-		fn_philox(key, 0, first / 4 + (uint64_t)q, word);
+		fn_philox(drop.key, 0, drop.first / 4 + (uint64_t)q, word);
 		for (int j = 0; j < 4; j++) {
 			int i = 4 * q + j - before;
 			float v;
 
 			if (i < 0 || i >= n)
 				continue;
-			v = fn_unit(word[j]) < p ? 0 : load(x, i) / (1 - p);
+			v = fn_unit(word[j]) < drop.p ? 0 : load(x, i) / (1 - drop.p);
 			store(y, i, add ? load(y, i) + v : v);
 		}
 	}
 }
 
 static void
-dropout(struct dev *d, int n, float p, uint64_t key, uint64_t first, const void *x, void *y)
+dropout(struct dev *d, int n, const struct dropout *drop, const void *x, void *y)
 {
-	RUN(d, dropout_k, n / 4 + 2, n, p, key, first, x, y, 0);
+	RUN(d, dropout_k, n / 4 + 2, n, *drop, x, y, 0);
 }
 
 static void
-dropout_back(struct dev *d, int n, float p, uint64_t key, uint64_t first, const void *dy, void *dx,
-    int add)
+dropout_back(struct dev *d, int n, const struct dropout *drop, const void *dy, void *dx, int add)
 {
-	RUN(d, dropout_k, n / 4 + 2, n, p, key, first, dy, dx, add);
+	RUN(d, dropout_k, n / 4 + 2, n, *drop, dy, dx, add);
 }
 
-KERNEL
-nchw_k(int n, int h, int w, int c, const void *x, void *y)
-{
-	EACH2 (b, n, e, h * w * c)
-		store(y, b * h * w * c + e, load(x, b * h * w * c + nhwc_of(e, h, w, c)));
-}
+/* ---- what the raw values of a detection head say, for decoding ----------------------------- */
 
-static void
-nchw(struct dev *d, int n, int h, int w, int c, const void *x, void *y)
-{
-	RUN(d, nchw_k, n * h * w * c, n, h, w, c, x, y);
-}
-
-const struct layer_ops BACKEND(layers) = { maxpool, maxpool_back, upsample, upsample_back, slice,
-	accumulate, activate, activate_back, scale, scale_back, sam, sam_back, reorg, reorg_back,
-	reorg3d, reorg3d_back, avgpool, avgpool_back, dropout, dropout_back, BACKEND(head_yolo),
-	BACKEND(head_region), nchw };
-
-/* What the raw values of a detection head say, for decoding: yolo and region of
- * struct layer_ops.
- *
- * A row is a cell: for each anchor x y w h objectness and the classes. */
+/* A row is a cell: for each anchor x y w h objectness and the classes. */
 
 /* Logistic but for w h; x y then stretched about 1/2.  new_coords: raw values are probabilities
  * already. */
 KERNEL
-yolo_k(int rows, int anchors, int classes, float scale_xy, int new_coords, const void *x, void *y)
+yolo_k(struct head_shape s, const void *x, void *y)
 {
-	EACH2 (r, rows, i, anchors * (5 + classes)) {
-		int to = r * anchors * (5 + classes) + i, e = i % (5 + classes);
-		float u = load(x, to), v = new_coords || e == 2 || e == 3 ? u : fn_logistic(u);
+	int each = 5 + s.classes;
 
-		store(y, to, e < 2 ? scale_xy * v - (scale_xy - 1) / 2 : v);
+	EACH2 (r, s.rows, i, s.anchors * each) {
+		int to = r * s.anchors * each + i, e = i % each;
+		float u = load(x, to), v = s.new_coords || e == 2 || e == 3 ? u : fn_logistic(u);
+
+		store(y, to, e < 2 ? s.scale_xy * v - (s.scale_xy - 1) / 2 : v);
 	}
 }
 
 KERNEL
-region_k(int rows, int anchors, int classes, int softmax, const void *x, void *y)
+region_k(struct head_shape s, const void *x, void *y)
 {
-	EACH2 (r, rows, a, anchors) {
-		const void *u = item(x, (r * anchors + a) * (5 + classes));
-		void *v = item(y, (r * anchors + a) * (5 + classes));
+	int classes = s.classes, softmax = s.softmax;
+
+	EACH2 (r, s.rows, a, s.anchors) {
+		const void *u = item(x, (r * s.anchors + a) * (5 + classes));
+		void *v = item(y, (r * s.anchors + a) * (5 + classes));
 		float most = load(u, 5), sum = 0;
 
 		for (int i = 0; i < 5; i++)
@@ -485,16 +480,18 @@ region_k(int rows, int anchors, int classes, int softmax, const void *x, void *y
 }
 
 static void
-BACKEND(head_yolo)(struct dev *d, int rows, int anchors, int classes, float scale_xy,
-    int new_coords, const void *x, void *y)
+yolo(struct dev *d, const struct head_shape *s, const void *x, void *y)
 {
-	RUN(d, yolo_k, rows * anchors * (5 + classes), rows, anchors, classes, scale_xy, new_coords,
-	    x, y);
+	RUN(d, yolo_k, s->rows * s->anchors * (5 + s->classes), *s, x, y);
 }
 
 static void
-BACKEND(head_region)(struct dev *d, int rows, int anchors, int classes, int softmax,
-    const void *x, void *y)
+region(struct dev *d, const struct head_shape *s, const void *x, void *y)
 {
-	RUN(d, region_k, rows * anchors, rows, anchors, classes, softmax, x, y);
+	RUN(d, region_k, s->rows * s->anchors, *s, x, y);
 }
+
+const struct layer_ops BACKEND(layers) = { maxpool, maxpool_back, upsample, upsample_back, slice,
+	accumulate, activate, activate_back, scale, scale_back_x, scale_back_f, sam, sam_back,
+	reorg, reorg_back, reorg3d, reorg3d_back, avgpool, avgpool_back, dropout, dropout_back,
+	yolo, region };

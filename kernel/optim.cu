@@ -13,16 +13,18 @@
 
 enum { CHUNK = 8192 };			/* floats to a partial sum of squares */
 
-KERNEL
-sgd_k(int units, int n, const unsigned char *__restrict__ group, struct optim_rates r,
-    float *__restrict__ p, const float *__restrict__ g, float *__restrict__ buf, float gscale,
-    float m, int nesterov)
-{
-	EACH2 (u, units, j, OPTIM_UNIT) {
-		int i = u * OPTIM_UNIT + j, k = group ? group[u] : 0;
+/* struct update as a kernel takes it */
+struct flat { int units, n; const unsigned char *group; float gscale; };
 
-		if (i < n) {
-			float d = gscale * g[i] + r.decay[k] * p[i], b = m * buf[i] + d;
+KERNEL
+sgd_k(struct flat f, struct optim_rates r, float *__restrict__ p, const float *__restrict__ g,
+    float *__restrict__ buf, float m, int nesterov)
+{
+	EACH2 (u, f.units, j, OPTIM_UNIT) {
+		int i = u * OPTIM_UNIT + j, k = f.group ? f.group[u] : 0;
+
+		if (i < f.n) {
+			float d = f.gscale * g[i] + r.decay[k] * p[i], b = m * buf[i] + d;
 
 			buf[i] = b;
 			p[i] -= r.lr[k] * (nesterov ? d + m * b : b);
@@ -32,25 +34,25 @@ sgd_k(int units, int n, const unsigned char *__restrict__ group, struct optim_ra
 
 /* a1 = 1 - b1, c1 = 1 / (1 - b1^t); the moments are written as x + a (new - x), so that a constant
  * gradient is their fixed point however b and 1 - b are rounded. */
-KERNEL
-adam_k(int units, int n, const unsigned char *__restrict__ group, struct optim_rates r,
-    float *__restrict__ p, const float *__restrict__ g, float *__restrict__ m1,
-    float *__restrict__ m2, float gscale, float a1, float a2, float c1, float c2, float eps,
-    int decoupled)
-{
-	EACH2 (u, units, j, OPTIM_UNIT) {
-		int i = u * OPTIM_UNIT + j, k = group ? group[u] : 0;
+struct adam_factors { float a1, a2, c1, c2, eps; int decoupled; };
 
-		if (i < n) {
+KERNEL
+adam_k(struct flat f, struct optim_rates r, struct adam_factors a, float *__restrict__ p,
+    const float *__restrict__ g, float *__restrict__ m1, float *__restrict__ m2)
+{
+	EACH2 (u, f.units, j, OPTIM_UNIT) {
+		int i = u * OPTIM_UNIT + j, k = f.group ? f.group[u] : 0;
+
+		if (i < f.n) {
 			float lr = r.lr[k], decay = r.decay[k], w = p[i];
-			float d = gscale * g[i] + (decoupled ? 0 : decay * w);
-			float m = m1[i] + a1 * (d - m1[i]), v = m2[i] + a2 * (d * d - m2[i]);
+			float d = f.gscale * g[i] + (a.decoupled ? 0 : decay * w);
+			float m = m1[i] + a.a1 * (d - m1[i]), v = m2[i] + a.a2 * (d * d - m2[i]);
 
 			m1[i] = m;
 			m2[i] = v;
-			if (decoupled)
+			if (a.decoupled)
 				w -= lr * decay * w;
-			p[i] = w - lr * (c1 * m / (sqrtf(c2 * v) + eps));
+			p[i] = w - lr * (a.c1 * m / (sqrtf(a.c2 * v) + a.eps));
 		}
 	}
 }
@@ -102,46 +104,44 @@ total_k(int chunks, const double *part, double *out)
 	}
 }
 
-static int
-units(size_t n)
+static struct flat
+flat(const struct update *u)
 {
-	return (int)((n + OPTIM_UNIT - 1) / OPTIM_UNIT);
+	struct flat f = { (int)((u->n + OPTIM_UNIT - 1) / OPTIM_UNIT), (int)u->n, u->group,
+		(float)u->gscale };
+
+	return f;
 }
 
 static void
-sgd(struct dev *d, size_t n, const unsigned char *group, const struct optim_rates *r, float *p,
-    const float *g, float *buf, double gscale, double m, int nesterov)
+sgd(struct dev *d, const struct update *u, double m, int nesterov)
 {
-	RUN(d, sgd_k, units(n) * OPTIM_UNIT, units(n), (int)n, group, *r, p, g, buf, (float)gscale,
-	    (float)m, nesterov);
-	(void)d;
+	struct flat f = flat(u);
+
+	RUN(d, sgd_k, f.units * OPTIM_UNIT, f, *u->rates, u->p, u->g, u->m1, (float)m, nesterov);
 }
 
 static void
-adam(struct dev *d, size_t n, const unsigned char *group, const struct optim_rates *r, float *p,
-    const float *g, float *m1, float *m2, double gscale, double b1, double b2, double eps,
-    int decoupled, long t)
+adam(struct dev *d, const struct update *u, const struct adam *a)
 {
-	double c1 = 1 / (1 - pow(b1, (double)t)), c2 = 1 / (1 - pow(b2, (double)t));
+	double c1 = 1 / (1 - pow(a->b1, (double)a->t)), c2 = 1 / (1 - pow(a->b2, (double)a->t));
+	struct adam_factors k = { (float)(1 - a->b1), (float)(1 - a->b2), (float)c1, (float)c2,
+		(float)a->eps, a->decoupled };
+	struct flat f = flat(u);
 
-	RUN(d, adam_k, units(n) * OPTIM_UNIT, units(n), (int)n, group, *r, p, g, m1, m2,
-	    (float)gscale, (float)(1 - b1), (float)(1 - b2), (float)c1, (float)c2, (float)eps,
-	    decoupled);
-	(void)d;
+	RUN(d, adam_k, f.units * OPTIM_UNIT, f, *u->rates, k, u->p, u->g, u->m1, u->m2);
 }
 
 static void
 ema(struct dev *d, size_t n, float *avg, const float *p, double decay)
 {
 	RUN(d, ema_k, (int)n, (int)n, avg, p, (float)(1 - decay));
-	(void)d;
 }
 
 static void
 scale(struct dev *d, size_t n, float *g, double f)
 {
 	RUN(d, scale_k, (int)n, (int)n, g, (float)f);
-	(void)d;
 }
 
 static int

@@ -226,26 +226,20 @@ step_tiles(const struct conv_shape *s, int all)
 	return (count(s) + cuts - 1) / cuts;
 }
 
+/* What a product works on: nt tiles, their V[16][nt][in.ld] and M[16][nt][out.ld]. */
+struct chunk { int nt; struct tiles in, out; float *v, *m; };
+
+/* Place p of a chunk: M = V U, or V U^T turned for dgrad. */
 static void
-gemm(struct dev *d, int ta, int tb, int m, int n, int k, const float *a, int lda, const float *b,
-    int ldb, float beta, float *c, int ldc)
+place_product(struct dev *d, const struct chunk *c, const float *u, int back, int p)
 {
-	struct gemm g = { ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc, 0, 0 };
+	int uc = back ? c->out.c : c->in.c, ul = back ? c->in.ld : c->out.ld;
+	struct gemm g = { 0, back, c->nt, c->out.c, c->in.c, 1,
+		c->v + (size_t)p * c->nt * c->in.ld, c->in.ld,
+		u + (size_t)(back ? turned(p) : p) * uc * ul, ul, 0,
+		c->m + (size_t)p * c->nt * c->out.ld, c->out.ld, 0, 0 };
 
 	d->ops->gemm(d, &g);
-}
-
-/* Place p of nt tiles: M = V U, or V U^T turned for dgrad. */
-static void
-place(struct dev *d, const struct conv_shape *s, const float *u, int back, int p, int nt,
-    const float *v, float *m)
-{
-	struct tiles c = tiles_of(s, s->c), k = tiles_of(s, s->k), in = back ? k : c, out = back ?
-	    c : k;
-
-	gemm(d, 0, back, nt, out.c, in.c, v + (size_t)p * nt * in.ld, in.ld,
-	    u + (size_t)(back ? turned(p) : p) * c.c * k.ld, k.ld, 0, m + (size_t)p * nt * out.ld,
-	    out.ld);
 }
 
 /* forward of x with back 0, dgrad of dY with back 1. */
@@ -260,24 +254,24 @@ product(struct dev *d, const struct conv_shape *s, const float *x, const float *
 	RUN(d, wino_kernels_k, s->c * s->k, w, s->c, s->k, padded(s->k), u);
 	for (int c = 0; all && c < cuts; c++) {
 		int t0 = c * step, nt = n - t0 < step ? n - t0 : step;
-		float *v = own, *m = v + 16 * (size_t)nt * in.ld;
+		struct chunk k = { nt, in, out, own, own + 16 * (size_t)nt * in.ld };
 
-		RUN(d, wino_in_k, nt * in.c, in, x, t0, nt, v);
+		RUN(d, wino_in_k, nt * in.c, in, x, t0, nt, k.v);
 		TASKS (d, p, 16)
-			place(d, s, u, back, p, nt, v, m);
-		RUN(d, wino_out_k, nt * out.c, out, m, t0, nt, add, y);
+			place_product(d, &k, u, back, p);
+		RUN(d, wino_out_k, nt * out.c, out, k.m, t0, nt, add, y);
 	}
 	if (!all)
 		TASKS (d, c, cuts) {
 			int t0 = c * step, nt = n - t0 < step ? n - t0 : step;
 			float *v = own + (size_t)WORKER * 16 * (size_t)step * (size_t)(in.ld +
 			    out.ld);
-			float *m = v + 16 * (size_t)nt * in.ld;
+			struct chunk k = { nt, in, out, v, v + 16 * (size_t)nt * in.ld };
 
 			RUN(d, wino_in_k, nt * in.c, in, x, t0, nt, v);
 			for (int p = 0; p < 16; p++)
-				place(d, s, u, back, p, nt, v, m);
-			RUN(d, wino_out_k, nt * out.c, out, m, t0, nt, add, y);
+				place_product(d, &k, u, back, p);
+			RUN(d, wino_out_k, nt * out.c, out, k.m, t0, nt, add, y);
 		}
 }
 
@@ -307,10 +301,13 @@ wgrad(struct dev *d, const struct conv_shape *s, const void *x, const void *dy, 
 
 		RUN(d, wino_in_k, nt * s->c, in, (const float *)x, t0, nt, v);
 		RUN(d, wino_grad_k, nt * s->k, out, (const float *)dy, t0, nt, g);
-		TASKS (d, p, 16)
-			gemm(d, 1, 0, s->c, s->k, nt, v + (size_t)p * nt * in.ld, in.ld,
-			    g + (size_t)p * nt * out.ld, out.ld, t0 ? 1 : 0, u + (size_t)p * size,
-			    s->k);
+		TASKS (d, p, 16) {
+			struct gemm dw = { 1, 0, s->c, s->k, nt, 1, v + (size_t)p * nt * in.ld,
+				in.ld, g + (size_t)p * nt * out.ld, out.ld, t0 ? 1.f : 0,
+				u + (size_t)p * size, s->k, 0, 0 };
+
+			d->ops->gemm(d, &dw);
+		}
 	}
 	RUN(d, wino_back_k, size, u, size, dw);
 }

@@ -1,7 +1,8 @@
 /* cocoparse.c -- COCO's instances json, read as a stream.
  *
  * The file is parsed in blocks and never held; what is kept is 100 bytes an annotation.  Ids are
- * taken by value: 17 and "17" are one id; other text and numbers beyond 64 bits stay text. */
+ * taken by value: 17 and "17" are one id; other text in quotes stays text, and so do
+ * numbers beyond 64 bits. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ enum { MAX_DEPTH = 500, MAX_NAME = 4096 };
 enum section { S_OTHER, S_IMAGES, S_ANNOTATIONS, S_CATEGORIES };
 enum field { F_OTHER, F_ID, F_FILE, F_WIDTH, F_HEIGHT, F_IMAGE, F_CATEGORY, F_BBOX, F_AREA, F_CROWD,
 	F_DIFFICULT, F_POLYGON, F_NAME };
+enum rle_key { RLE_OTHER, RLE_SIZE, RLE_COUNTS };
 
 struct coco {
 	struct labels *l;
@@ -33,6 +35,11 @@ struct coco {
 	size_t image_cap, category_cap, ann_cap;
 	double poly[4];
 	long npoly;
+	int rle;			/* the segmentation is an object: run lengths */
+	enum rle_key rle_key;
+	double *run;
+	size_t nrun, run_cap, nsize;
+	double size[2];			/* rows, columns */
 };
 
 static int
@@ -63,42 +70,38 @@ copy(const void *s, size_t n)
 	return p;
 }
 
-/* An id from its text: a whole number of 64 bits by its value, anything else as it stands. */
-static void
-set_id(struct coco_id *id, const void *text, size_t n)
+/* An id from its text: a whole number by its value, in quotes or not; another word in quotes, and
+ * digits beyond 64 bits, as they stand.  number: NULL where it is a string; 0: it is none. */
+static int
+set_id(struct coco *c, struct coco_id *id, const char *text, size_t n, const double *number)
 {
-	char *s = copy(text, n);
-	long v;
-	double d;
+	const char *why = NULL;
+	size_t digits = 0;
 
-	free(id->s);
-	id->s = NULL;
-	id->v = 0;
-	if (!num_int(s, INT64_MIN, INT64_MAX, &v))
-		id->v = v;
-	else if (strpbrk(s, ".eE") && !num_real(s, -9e15, 9e15, &d) && d == floor(d))
-		id->v = (int64_t)d;
-	else {
-		id->s = s;
-		return;
-	}
-	free(s);
+	*id = (struct coco_id){ 0, 0 };
+	while (digits < n && strchr("-0123456789", text[digits]))
+		digits++;
+	if (number && digits < n)
+		why = num_id(text, n, *number, &id->v);
+	else if (num_digits(text, n, &id->v))
+		*id = (struct coco_id){ keys_add(&c->out->word, text, n), 1 };
+	return !why || fail(c, why);
 }
 
-static void
-take_id(struct coco *c, const void *s, size_t n)
+/* Of the object that is being read. */
+static int
+take_id(struct coco *c, const char *s, size_t n, const double *number)
 {
-	struct coco_id id = { 0, NULL };
+	struct coco_id id;
 
 	if (c->section == S_IMAGES)
-		set_id(&c->image.id, s, n);
-	else if (c->section == S_CATEGORIES)
-		set_id(&c->category.id, s, n);
-	else {
-		set_id(&id, s, n);
-		c->ann.id = id.s ? -1 : id.v;
-		free(id.s);
-	}
+		return set_id(c, &c->image.id, s, n, number);
+	if (c->section == S_CATEGORIES)
+		return set_id(c, &c->category.id, s, n, number);
+	if (!set_id(c, &id, s, n, number))
+		return 0;
+	c->ann.id = id.word ? -1 : id.v;
+	return 1;
 }
 
 static void
@@ -110,6 +113,81 @@ coordinate(struct coco *c, double v)
 		c->poly[k] = c->poly[k + 2] = v;
 	c->poly[k] = fmin(c->poly[k], v);
 	c->poly[k + 2] = fmax(c->poly[k + 2], v);
+}
+
+/* A number of {"size": [h, w], "counts": [...]}. */
+static void
+rle_number(struct coco *c, double v)
+{
+	if (c->rle_key == RLE_SIZE && c->nsize++ < 2)
+		c->size[c->nsize - 1] = v;
+	if (c->rle_key == RLE_COUNTS) {
+		c->run = (double *)xgrow(c->run, &c->run_cap, c->nrun + 1, sizeof *c->run);
+		c->run[c->nrun++] = v;
+	}
+}
+
+/* COCO's text form of run lengths: five bits a byte, the lowest first, the sixth says that more
+ * follow, 48 is added to each.  From the fourth on a run is the difference to the last but one. */
+static void
+rle_text(struct coco *c, const unsigned char *s, size_t n)
+{
+	c->nrun = 0;
+	for (size_t i = 0; i < n;) {
+		int64_t v = 0;
+		int shift = 0, byte = 32;
+
+		for (; byte & 32 && i < n && shift < 60; shift += 5) {
+			byte = s[i++] - 48;
+			v |= (int64_t)(byte & 31) << shift;
+		}
+		if (byte & 16 && shift < 60)
+			v |= -((int64_t)1 << shift);
+		c->run = (double *)xgrow(c->run, &c->run_cap, c->nrun + 1, sizeof *c->run);
+		c->run[c->nrun] = (double)v + (c->nrun > 2 ? c->run[c->nrun - 2] : 0);
+		c->nrun++;
+	}
+}
+
+/* The box of the run lengths, which go down the columns, background first. */
+static void
+rle_box(struct coco *c)
+{
+	double h = c->size[0], w = c->size[1], at = 0, x0 = HUGE_VAL, y0 = HUGE_VAL, x1 = 0, y1 = 0;
+
+	for (size_t i = 0; i < c->nrun; i++) {
+		double n = c->run[i], last = at + n - 1, top, end;
+
+		if (!(n >= 0) || n != floor(n)) {
+			c->ann.why = "a run length is not a whole number from 0";
+			return;
+		}
+		if (i % 2 && n > 0 && h > 0) {
+			top = fmod(at, h);
+			end = fmod(last, h);
+			if (floor(last / h) > floor(at / h))
+				top = 0, end = h - 1;
+			x0 = fmin(x0, floor(at / h));
+			x1 = fmax(x1, floor(last / h) + 1);
+			y0 = fmin(y0, top);
+			y1 = fmax(y1, end + 1);
+		}
+		at += n;
+	}
+	if (c->nsize != 2 || !(h >= 1 && w >= 1) || at != h * w)
+		c->ann.why = "no bbox, and its run lengths do not add up to their size";
+	else if (x1 <= 0)
+		c->ann.why = "no bbox, and its run lengths mark nothing";
+	else {
+		c->ann.nbox = 4;
+		c->ann.from = BOX_OF_RUNS;
+		c->ann.rle_w = w < 1e9 ? (int)w : 0;
+		c->ann.rle_h = h < 1e9 ? (int)h : 0;
+		c->ann.box[0] = x0;
+		c->ann.box[1] = y0;
+		c->ann.box[2] = x1 - x0;
+		c->ann.box[3] = y1 - y0;
+	}
 }
 
 static int
@@ -130,13 +208,15 @@ number(void *arg, const char *s, size_t n)
 	if (c->depth == 4 && c->field == F_BBOX) {
 		if (c->ann.nbox >= 0 && c->ann.nbox++ < 4)
 			c->ann.box[c->ann.nbox - 1] = v;
-	} else if (c->depth == 5 && c->field == F_POLYGON)
+	} else if (c->field == F_POLYGON && c->rle)
+		rle_number(c, v);
+	else if ((c->depth == 4 || c->depth == 5) && c->field == F_POLYGON)
 		coordinate(c, v);
 	else if (c->depth == 3)
 		switch (c->field) {
-		case F_ID: take_id(c, s, n); break;
-		case F_IMAGE: set_id(&c->ann.image, s, n); break;
-		case F_CATEGORY: set_id(&c->ann.category, s, n); break;
+		case F_ID: return take_id(c, s, n, &v);
+		case F_IMAGE: return set_id(c, &c->ann.image, s, n, &v);
+		case F_CATEGORY: return set_id(c, &c->ann.category, s, n, &v);
 		case F_WIDTH: c->image.w = v >= 1 && v < 1e9 ? (int)v : 0; break;
 		case F_HEIGHT: c->image.h = v >= 1 && v < 1e9 ? (int)v : 0; break;
 		case F_AREA: c->ann.area = v; break;
@@ -148,22 +228,27 @@ number(void *arg, const char *s, size_t n)
 }
 
 static int
-string(void *arg, const unsigned char *s, size_t n)
+string(void *arg, const unsigned char *text, size_t n)
 {
 	struct coco *c = (struct coco *)arg;
+	const char *s = (const char *)text;
 
 	if (c->section == S_OTHER)
 		return 1;
 	if (c->depth == 4 && c->field == F_BBOX)
 		c->ann.nbox = -1;
+	if (c->rle && c->rle_key == RLE_COUNTS && c->depth == 4)
+		rle_text(c, text, n);
 	if (c->depth != 3)
 		return 1;
 	if ((c->field == F_FILE || c->field == F_NAME) && n > MAX_NAME)
 		return fail(c, "a name of more than 4096 bytes");
+	if ((c->field == F_FILE || c->field == F_NAME) && memchr(s, 0, n))
+		return fail(c, "a name with a zero byte (\\u0000)");
 	switch (c->field) {
-	case F_ID: take_id(c, s, n); break;
-	case F_IMAGE: set_id(&c->ann.image, s, n); break;
-	case F_CATEGORY: set_id(&c->ann.category, s, n); break;
+	case F_ID: return take_id(c, s, n, NULL);
+	case F_IMAGE: return set_id(c, &c->ann.image, s, n, NULL);
+	case F_CATEGORY: return set_id(c, &c->ann.category, s, n, NULL);
 	case F_FILE: free(c->image.file); c->image.file = copy(s, n); break;
 	case F_NAME: free(c->category.name); c->category.name = copy(s, n); break;
 	default: break;
@@ -217,7 +302,13 @@ map_key(void *arg, const unsigned char *s, size_t n)
 		for (int i = 1; i < 4; i++)
 			if (strlen(section[i]) == n && !memcmp(s, section[i], n))
 				c->section = (enum section)i;
+	} else if (c->depth == 4 && c->rle) {
+		c->rle_key = n == 4 && !memcmp(s, "size", 4) ? RLE_SIZE :
+		    n == 6 && !memcmp(s, "counts", 6) ? RLE_COUNTS : RLE_OTHER;
 	} else if (c->depth == 3 && c->section) {
+		if (c->section == S_ANNOTATIONS && n == 13 && !memcmp(s, "segments_info", 13))
+			return fail(c, "panoptic annotations: segments_info is not read; want the "
+			    "instances json");
 		c->field = F_OTHER;
 		for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 			if (known[i].section == c->section && strlen(known[i].key) == n &&
@@ -248,6 +339,8 @@ clear(struct coco *c)
 	memset(&c->category, 0, sizeof c->category);
 	memset(&c->ann, 0, sizeof c->ann);
 	c->npoly = 0;
+	c->nrun = c->nsize = 0;
+	c->rle = 0;
 	c->field = F_OTHER;
 }
 
@@ -265,6 +358,9 @@ start_map(void *arg)
 		clear(c);
 		c->ann.id = -1;
 		c->ann.area = NAN;
+	} else if (c->depth == 4 && c->field == F_POLYGON) {
+		c->rle = 1;
+		c->rle_key = RLE_OTHER;
 	}
 	return 1;
 }
@@ -297,6 +393,7 @@ end_map(void *arg)
 	case S_IMAGES:
 		c->out->image = (struct coco_image *)xgrow(c->out->image, &c->image_cap,
 		    c->out->nimage + 1, sizeof *c->out->image);
+		c->image.line = line_now(c);
 		c->out->image[c->out->nimage++] = c->image;
 		break;
 	case S_CATEGORIES:
@@ -305,9 +402,11 @@ end_map(void *arg)
 		c->out->category[c->out->ncategory++] = c->category;
 		break;
 	case S_ANNOTATIONS:
-		if (!c->ann.nbox && c->npoly >= 6) {
+		if (!c->ann.nbox && c->rle)
+			rle_box(c);
+		else if (!c->ann.nbox && c->npoly >= 6) {
 			c->ann.nbox = 4;
-			c->ann.polygon = 1;
+			c->ann.from = BOX_OF_POLYGON;
 			for (int i = 0; i < 4; i++)
 				c->ann.box[i] = i < 2 ? c->poly[i] : c->poly[i] - c->poly[i - 2];
 		}
@@ -331,7 +430,7 @@ end_array(void *arg)
 }
 
 static int
-parse(struct coco *c, FILE *f)
+parse_json(struct coco *c, FILE *f)
 {
 	static const yajl_callbacks calls = { NULL, boolean, NULL, NULL, number, string, start_map,
 		map_key, end_map, start_array, end_array };
@@ -382,13 +481,10 @@ coco_parse(struct labels *l, const char *path, FILE *f, struct coco_file *out)
 	c->path = path;
 	c->line = 1;
 	c->out = out;
-	r = parse(c, f);
-	free(c->image.id.s);		/* of an object that was cut off */
-	free(c->image.file);
-	free(c->category.id.s);
+	r = parse_json(c, f);
+	free(c->image.file);		/* of an object that was cut off */
 	free(c->category.name);
-	free(c->ann.image.s);
-	free(c->ann.category.s);
+	free(c->run);
 	free(c);
 	return r;
 }

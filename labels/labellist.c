@@ -2,6 +2,7 @@
  *
  * A relative name of a list is looked up from the working directory, as darknet does, then from the
  * list's own folder. */
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -42,22 +43,52 @@ leads(const char *name, const char *dir)
 	return NULL;
 }
 
-/* The same; where there is nothing, with the backslashes of Windows turned, in the name too. */
+int
+label_windows(const char *name)
+{
+	return strchr(name, '\\') || (isalpha((unsigned char)*name) && name[1] == ':' &&
+	    name[2] == '/');
+}
+
+char *
+label_turned(const char *name)
+{
+	int drive = isalpha((unsigned char)*name) && name[1] == ':';
+	char *s = xstrdup(name + (drive ? 2 : 0));
+
+	for (char *p = s; *p; p++)
+		*p = *p == '\\' ? '/' : *p;
+	if (drive)
+		memmove(s, s + strspn(s, "/"), strlen(s) - strspn(s, "/") + 1);
+	return s;
+}
+
+const char *
+label_shorter(const char *name)
+{
+	const char *slash = strchr(name, '/');
+
+	return slash && slash[1] ? slash + 1 : NULL;
+}
+
+/* The same; where there is nothing, with the backslashes of Windows turned, in the name too; of a
+ * name on a drive as much of its end as leads anywhere. */
 static char *
 leads_turned(char *name, const char *dir, int *turned)
 {
-	char *path = leads(name, dir), *was;
+	char *path = leads(name, dir), *other;
+	const char *rest;
+	int drive = name[0] && name[1] == ':';
 
 	*turned = 0;
-	if (path || !strchr(name, '\\'))
+	if (path || !label_windows(name))
 		return path;
-	was = xstrdup(name);
-	for (char *p = name; *p; p++)
-		*p = *p == '\\' ? '/' : *p;
-	if (!(path = leads(name, dir)))
-		strcpy(name, was);
+	other = label_turned(name);
+	for (rest = other; rest && !path; rest = drive ? label_shorter(rest) : NULL)
+		if ((path = leads(rest, dir)))
+			memmove(name, rest, strlen(rest) + 1);
 	*turned = path != NULL;
-	free(was);
+	free(other);
 	return path;
 }
 
@@ -144,13 +175,24 @@ open_nul(struct text *t, struct err *e)
 	return 0;
 }
 
+/* Nothing but backgrounds, and no label that was refused either. */
+static int
+no_boxes(const struct labels *l, int from, long refused)
+{
+	long n = l->d->refused - refused;
+
+	for (; from < l->d->n && !n; from++)
+		n = l->d->item[from].nbox;
+	return !n;
+}
+
 int
 label_list(struct labels *l, const char *path)
 {
 	const char *shown = *path == '-' && (!path[1] || !strcmp(path, "-0")) ? "stdin" : path;
 	char *dir = shown == path ? path_dir(path) : xstrdup("."), *s;
 	int from = l->d->n, said = 0;
-	long bad = l->d->bad;
+	long bad = l->d->bad, refused = l->d->refused;
 	struct text t;
 
 	if (!strcmp(path, "-0") ? open_nul(&t, l->e) : text_open(&t, path, l->e)) {
@@ -164,7 +206,7 @@ label_list(struct labels *l, const char *path)
 	if (l->d->n == from && l->d->bad == bad)
 		return err_set(l->e, "%s: no pictures in this list", shown);
 	note_repeats(l, shown, from);
-	return 0;
+	return no_boxes(l, from, refused) ? label_overlooked(l, shown, from, NULL) : 0;
 }
 
 /* key = value lines; the value of a key, NULL where it is not there.  free() */
@@ -204,8 +246,10 @@ data_names(struct labels *l, const char *path, const char *dir)
 	memset(&own, 0, sizeof own);
 	if (!(file = leads_turned(names, dir, &turned)))
 		label_say(l, SAY_NOTE, "%s: its names file %s does not exist", path, names);
-	else if (!(r = labels_names(&own, file, l->e)))
+	else if (!(r = labels_names(&own, file, l->e))) {
 		label_map(l, file, own.class_name, own.nclass);
+		l->named_by = path;
+	}
 	labels_close(&own);
 	free(file);
 	free(names);
@@ -243,6 +287,12 @@ add(struct label_files *a, char *s)
 {
 	a->v = (char **)xgrow(a->v, &a->cap, a->n + 1, sizeof *a->v);
 	a->v[a->n++] = s;
+}
+
+void
+label_files_add(struct label_files *a, const char *path)
+{
+	add(a, xstrdup(path));
 }
 
 void
@@ -391,33 +441,65 @@ orphans(struct labels *l, const struct label_files *all, int from)
 	label_files_free(&dirs);
 }
 
-int
-label_folder(struct labels *l, const char *path)
+/* Has any of the pictures a YOLO label? */
+static int
+any_label(const struct label_files *all)
 {
-	struct label_files all = { NULL, 0, 0 };
-	int r = label_walk(path, &all, l->e), from = l->d->n, pictures = 0;
+	char *label[2];
+	int any = 0;
+
+	for (size_t i = 0; i < all->n && !any; i++)
+		if (image_named(all->v[i])) {
+			label_paths(all->v[i], label);
+			any = there(label[0], 0) || (label[1] && there(label[1], 0));
+			free(label[0]);
+			free(label[1]);
+		}
+	return any;
+}
+
+/* The pictures of a folder with their YOLO labels. */
+static int
+yolo_folder(struct labels *l, const char *path, struct label_files *all)
+{
+	int r = 0, from = l->d->n;
+	long refused = l->d->refused;
 	char *probe = path_join(path, "x.jpg"), *label[2];
 
-	for (size_t i = 0; i < all.n && !r; i++)
-		if (image_named(all.v[i])) {
-			label_picture(l, all.v[i], all.v[i], NULL);
-			pictures++;
-		}
-	if (!r && !pictures)
-		r = err_set(l->e, "%s: no pictures in this folder", path);
+	for (size_t i = 0; i < all->n; i++)
+		if (image_named(all->v[i]))
+			label_picture(l, all->v[i], all->v[i], NULL);
 	label_paths(probe, label);	/* a folder .../images: its labels lie elsewhere */
-	if (!r && label[1]) {
+	if (label[1]) {
 		char *dir = path_dir(label[1]);
 
 		if (path_isdir(dir))
-			r = label_walk(dir, &all, l->e);
+			r = label_walk(dir, all, l->e);
 		free(dir);
 	}
 	if (!r)
-		orphans(l, &all, from);
-	label_files_free(&all);
+		orphans(l, all, from);
+	if (!r && no_boxes(l, from, refused))
+		r = label_overlooked(l, path, from, all);
 	free(label[0]);
 	free(label[1]);
 	free(probe);
 	return r;
+}
+
+int
+label_folder(struct labels *l, const char *path)
+{
+	struct label_files all = { NULL, 0, 0 };
+	int r = label_walk(path, &all, l->e), pictures = 0;
+
+	for (size_t i = 0; i < all.n && !r; i++)
+		pictures += image_named(all.v[i]);
+	if (!r && !pictures)
+		r = err_set(l->e, "%s: no pictures in this folder", path);
+	if (!r && !any_label(&all))
+		r = label_beside(l, path, &all);
+	r = r ? r : yolo_folder(l, path, &all);
+	label_files_free(&all);
+	return r < 0 ? -1 : 0;
 }

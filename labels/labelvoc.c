@@ -39,6 +39,7 @@ struct voc {
 	int w, h, objects;
 	struct object ob, *all;
 	size_t n, cap;
+	struct keys seen;		/* its boxes */
 	struct err why;
 	int failed;
 };
@@ -122,6 +123,19 @@ take_flag(struct voc *v, const char *s, int flag, const char *tag)
 		    (unsigned long)XML_GetCurrentLineNumber(v->xml), tag, s);
 }
 
+/* A name that was wrapped onto the next line is one name: white space is one blank, as in XML's
+ * own tokens. */
+static void
+take_name(char *to, const char *s)
+{
+	for (; *s; s++)
+		if (!strchr(" \t\r\n", *s))
+			*to++ = *s;
+		else if (!strchr(" \t\r\n", s[1]))
+			*to++ = ' ';
+	*to = 0;
+}
+
 /* The text of an element that ends, blanks around it cut. */
 static void
 take_text(struct voc *v, const char *s)
@@ -137,7 +151,7 @@ take_text(struct voc *v, const char *s)
 	else if (at(v, "annotation/size/height"))
 		v->h = num_real(s, 0, 1e9, &d) ? 0 : (int)d;
 	else if (at(v, "annotation/object/name"))
-		memcpy(v->ob.name, s, strlen(s) + 1);
+		take_name(v->ob.name, s);
 	else if (at(v, "annotation/object/difficult"))
 		take_flag(v, s, BOX_DIFFICULT, "difficult");
 	else if (at(v, "annotation/object/truncated"))
@@ -180,7 +194,7 @@ doctype(void *arg, const char *name, const char *sys, const char *pub, int inner
 }
 
 static int
-parse(struct voc *v, const char *text, size_t n)
+parse_xml(struct voc *v, const char *text, size_t n)
 {
 	v->xml = XML_ParserCreate(NULL);
 	if (!v->xml)
@@ -216,6 +230,8 @@ add_objects(struct voc *v, struct item *it)
 		b.area = b.w * b.h;
 		if (!o->name[0])
 			bad = "no <name>";
+		else if (label_bad_name(o->name))
+			bad = "its name holds control characters";
 		else if (!(o->have & 16))
 			bad = "no <bndbox>";
 		else if (o->have != 31)
@@ -224,14 +240,18 @@ add_objects(struct voc *v, struct item *it)
 			bad = o->bad;
 		else
 			r = label_check_box(&b, it->w, it->h, &bad);
-		if (r >= 0 && (b.cls = label_class(v->l, o->name)) < 0) {
-			bad = "its class is not among the names";
+		if (r >= 0 && (b.cls = label_class(v->l, o->name, -1)) < 0) {
+			bad = b.cls == -1 ? "its class is not among the names" :
+			    "its class stands twice among the names";
 			r = -1;
 		}
 		if (bad)
 			label_say(v->l, r < 0 ? SAY_REFUSED : SAY_NOTE,
 			    "%s:%d: object %zu (%.60s): %s", v->path, o->line, i + 1, o->name, bad);
-		if (r >= 0)
+		if (r >= 0 && label_again(&v->seen, it, &b))
+			label_say(v->l, SAY_NOTE, "%s:%d: object %zu (%.60s): the same box again, "
+			    "kept once", v->path, o->line, i + 1, o->name);
+		else if (r >= 0)
 			label_box(it, &b);
 	}
 }
@@ -244,13 +264,13 @@ one_xml(struct labels *l, const char *path)
 	char *stem = xasprintf("%.*s", (int)(dot ? dot - base : (long)strlen(base)), base), *text,
 	     *pic, *name;
 	struct item *it;
-	int w, h, orientation = 0;
+	int w, h, t, turn = 1, orientation = 0;
 	struct err why;
 	size_t n;
 
 	v->l = l;
 	v->path = path;
-	if (!(text = file_read(path, 1 << 28, &n, &v->why)) || parse(v, text, n)) {
+	if (!(text = plain_read(path, 1 << 28, &n, &v->why)) || parse_xml(v, text, n)) {
 		label_say(l, SAY_PICTURE, "%s", v->why.msg);
 	} else {
 		pic = label_voc_picture(path, v->file, stem, &name);
@@ -258,14 +278,24 @@ one_xml(struct labels *l, const char *path)
 		free(name);
 		if (image_file_size(pic, &w, &h, &orientation, &why))
 			w = v->w, h = v->h;
-		else if ((v->w || v->h) && (w != v->w || h != v->h))
+		else if (!l->d->stored && orientation > 4 && (w != v->w || h != v->h)) {
+			t = w, w = h, h = t;	/* the xml does not say the size as stored */
+			turn = 0;
+		}
+		if (w > 0 && h > 0 && (v->w || v->h) && (w != v->w || h != v->h))
 			label_say(l, SAY_NOTE,
 			    "%s: says %dx%d, the picture is %dx%d; the picture is right", path,
 			    v->w, v->h, w, h);
 		it->w = w > 0 && h > 0 ? w : 0;
 		it->h = w > 0 && h > 0 ? h : 0;
 		add_objects(v, it);
-		if (orientation > 1 && it->nbox)
+		if (turn && orientation > 4 && !l->d->stored && it->w && it->w != it->h) {
+			for (int i = 0; i < it->nbox; i++)
+				label_turn(&it->box[i], orientation, w, h);
+			it->w = h;
+			it->h = w;
+		}
+		if (orientation > 1 && it->nbox && l->d->stored)
 			label_say(l, SAY_NOTE,
 			    "%s: EXIF orientation %d is not applied; were the boxes drawn on the "
 			    "stored pixels?", pic, orientation);
@@ -273,6 +303,7 @@ one_xml(struct labels *l, const char *path)
 	}
 	free(text);
 	free(stem);
+	keys_free(&v->seen);
 	free(v->all);
 	free(v);
 }
@@ -315,11 +346,30 @@ whole_folder(struct labels *l, const char *path)
 	return r;
 }
 
-/* The xml of a line: all of it is the stem, else what stands before the first blank. */
+int
+label_voc_root(const char *path)
+{
+	struct label_files all = { NULL, 0, 0 };
+	char *dir = path_join(path, "Annotations");
+	struct err none;
+	int any = label_walk(dir, &all, &none) || !all.n;	/* reading it says what is wrong */
+
+	for (size_t i = 0; i < all.n && !any; i++) {
+		const char *dot = strrchr(path_base(all.v[i]), '.');
+
+		any = dot && !strcasecmp(dot, ".xml");
+	}
+	label_files_free(&all);
+	free(dir);
+	return any;
+}
+
+/* The xml of a line: all of it is the stem, else what stands before the first blank; an extension,
+ * which does not belong there, goes where it leads nowhere. */
 static char *
 listed_xml(const char *root, char *s)
 {
-	char *end = s + strlen(s), *xml;
+	char *end = s + strlen(s), *dot, *xml;
 
 	while (end > s && (end[-1] == ' ' || end[-1] == '\t'))
 		*--end = 0;
@@ -328,6 +378,11 @@ listed_xml(const char *root, char *s)
 		free(xml);
 		s[strcspn(s, " \t")] = 0;
 		xml = xasprintf("%s/Annotations/%s.xml", root, s);
+	}
+	dot = strrchr(s, '.');
+	if (access(xml, F_OK) && dot && (image_named(s) || !strcasecmp(dot, ".xml"))) {
+		free(xml);
+		xml = xasprintf("%s/Annotations/%.*s.xml", root, (int)(dot - s), s);
 	}
 	return xml;
 }
@@ -373,16 +428,27 @@ sort_classes(struct dataset *d, int from, int item)
 	memcpy(name, d->class_name + from, (size_t)n * sizeof *name);
 	qsort(name, (size_t)n, sizeof *name, by_text);
 	for (int i = 0; i < n; i++)
-		for (int k = 0; k < n; k++)
-			if (name[k] == d->class_name[from + i])
-				to[i] = from + k;
+		to[i] = from + (int)((char **)bsearch(&d->class_name[from + i], name, (size_t)n,
+		    sizeof *name, by_text) - name);
 	for (; item < d->n; item++)
 		for (int i = 0; i < d->item[item].nbox; i++)
 			if (d->item[item].box[i].cls >= from)
 				d->item[item].box[i].cls = to[d->item[item].box[i].cls - from];
 	memcpy(d->class_name + from, name, (size_t)n * sizeof *name);
+	label_classes_moved(d);
 	free(name);
 	free(to);
+}
+
+void
+label_voc_files(struct labels *l, const struct label_files *xml)
+{
+	int from = l->d->nclass, item = l->d->n;
+
+	for (size_t i = 0; i < xml->n; i++)
+		one_xml(l, xml->v[i]);
+	if (l->d->nclass > from)
+		sort_classes(l->d, from, item);
 }
 
 int
@@ -407,8 +473,8 @@ label_voc(struct labels *l, const char *path)
  * ROOT/Annotations/SUB/x.xml is about ROOT/JPEGImages/SUB/x.jpg, or the file that it names; SUB is
  * empty in VOC itself.  An xml elsewhere has its picture beside it. */
 
-/* Below the last folder Annotations of an xml's path: what stands between it and the file, as
- * "a/b", and the folder that holds it.  NULL: there is no such folder.  free() both. */
+/* Below the last folder Annotations or labels of an xml's path: what stands between it and the
+ * file, as "a/b", and the folder that holds it.  NULL: there is no such folder.  free() both. */
 static char *
 split_path(const char *path, char **root)
 {
@@ -417,7 +483,8 @@ split_path(const char *path, char **root)
 	for (; p > path; p = end) {
 		for (end = p - 1; end > path && end[-1] != '/'; end--)
 			;
-		if (p - end == 12 && !memcmp(end, "Annotations/", 12)) {
+		if ((p - end == 12 && !strncasecmp(end, "Annotations/", 12)) ||
+		    (p - end == 7 && !strncasecmp(end, "labels/", 7))) {
 			*root = end == path ? xstrdup(".") : xasprintf("%.*s",
 			    end - path > 1 ? (int)(end - path - 1) : 1, path);
 			return xasprintf("%.*s", base > p ? (int)(base - p - 1) : 0, p);
@@ -451,7 +518,9 @@ static char *
 label_voc_picture(const char *xml, const char *file, const char *stem, char **shown)
 {
 	static const char *const usual[] = { "JPEGImages", "images" };
-	const char *name[] = { *file ? path_base(file) : stem, stem };
+	const char *back = strrchr(path_base(file), '\\');	/* a name of Windows */
+	const char *name[] = { !*file ? stem : back && back[1] ? back + 1 : path_base(file),
+		stem };
 	char *dir = path_dir(xml), *root, *below = split_path(xml, &root), *path = NULL;
 	char *place[8] = { NULL };
 	int n = 0;
@@ -473,7 +542,7 @@ label_voc_picture(const char *xml, const char *file, const char *stem, char **sh
 	else if (!path)
 		path = xasprintf("%s/%s", dir, name[0]);
 	*shown = xasprintf("%s%s%s", below ? below : "", below && *below ? "/" : "",
-	    *file ? path_base(file) : path_base(path));
+	    *file ? name[0] : path_base(path));
 	for (int k = 0; k < n; k++)
 		free(place[k]);
 	free(below);

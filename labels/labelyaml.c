@@ -21,7 +21,11 @@ struct yaml {
 	char **name;
 	size_t nname, name_cap;
 	int depth, in_map, line;
+	struct keys seen;		/* the keys so far */
 	long index;			/* names as a map: the number that stands before */
+	int other;			/* it has another part than the one that is wanted */
+	long nc, kpt[2];		/* nc -1: not there */
+	int nkpt;
 	const char *want;
 };
 
@@ -34,6 +38,9 @@ set_name(struct yaml *y, long i, const char *s)
 	y->name = (char **)xgrow(y->name, &y->name_cap, (size_t)i + 1, sizeof *y->name);
 	while (y->nname <= (size_t)i)
 		y->name[y->nname++] = NULL;
+	if (label_bad_name(s))
+		return err_set(y->l->e, "%s:%d: class %ld has a name %s", y->path, y->line, i,
+		    label_bad_name(s));
 	if (y->name[i])
 		return err_set(y->l->e, "%s:%d: class %ld has two names", y->path, y->line, i);
 	y->name[i] = xstrdup(s);
@@ -61,9 +68,12 @@ in_names(struct yaml *y, const char *s)
 static int
 scalar(struct yaml *y, const char *s)
 {
+	int had = y->seen.n;
+
 	if (y->depth == 1 && !y->key) {
 		y->key = xstrdup(s);
-		return 0;
+		return keys_add(&y->seen, s, strlen(s)) == had ? 0 :
+		    err_set(y->l->e, "%s:%d: '%s:' a second time", y->path, y->line, s);
 	}
 	if (!y->key || y->depth < 1 || y->depth > 2)
 		return 0;
@@ -73,10 +83,19 @@ scalar(struct yaml *y, const char *s)
 					   "%s:%d: names: want a list or a "
 					   "map",
 					   y->path, y->line);
+	if (!strcmp(y->key, "kpt_shape") && y->depth == 2 && y->nkpt < 2 &&
+	    num_int(s, 1, 10000, &y->kpt[y->nkpt++]))
+		return err_set(y->l->e, "%s:%d: kpt_shape: '%s', want [points, 2 or 3]", y->path,
+		    y->line, s);
+	if (!strcmp(y->key, "nc") && y->depth == 1 && num_int(s, 0, 100000, &y->nc))
+		return err_set(y->l->e, "%s:%d: nc: '%s' is not a number of classes", y->path,
+		    y->line, s);
 	if (!strcmp(y->key, "path") && y->depth == 1) {
 		free(y->root);
 		y->root = xstrdup(s);
 	}
+	y->other |= *s && strcmp(y->key, y->want) && (!strcmp(y->key, "train") ||
+	    !strcmp(y->key, "val") || !strcmp(y->key, "test"));
 	if (!strcmp(y->key, y->want) && *s) {
 		y->split = (char **)xgrow(y->split, &y->split_cap, y->nsplit + 1, sizeof *y->split);
 		y->split[y->nsplit++] = xstrdup(s);
@@ -122,7 +141,7 @@ event(struct yaml *y, const yaml_event_t *ev)
 }
 
 static int
-parse(struct yaml *y, const char *text, size_t len)
+parse_yaml(struct yaml *y, const char *text, size_t len)
 {
 	yaml_parser_t p;
 	yaml_event_t ev;
@@ -147,22 +166,72 @@ parse(struct yaml *y, const char *text, size_t len)
 
 /* A split's name: below `path`, below the yaml's folder, or from the working directory. */
 static char *
+place(const struct yaml *y, const char *dir, const char *root, const char *s)
+{
+	char *at[4], *found = NULL;
+
+	at[0] = path_join(root, s);
+	at[1] = path_join(dir, s);
+	at[2] = y->root ? path_join(y->root, s) : xstrdup(s);
+	at[3] = xstrdup(s);
+	for (int i = 0; i < 4; i++) {
+		if (!found && !access(at[i], F_OK))
+			found = at[i];
+		else
+			free(at[i]);
+	}
+	return found;
+}
+
+/* The same; where there is nothing, with Windows' backslashes turned, and then without the leading
+ * ../ that Roboflow writes for what lies beside its yaml. */
+static char *
 locate(const struct yaml *y, const char *dir, const char *s)
 {
-	char *root = y->root ? path_join(dir, y->root) : xstrdup(dir), *place[4], *found = NULL;
+	char *was = y->root ? label_turned(y->root) : NULL, *turned = label_turned(s);
+	char *root = !y->root ? xstrdup(dir) : path_join(dir, y->root), *found, *other;
+	const char *rest = turned;
 
-	place[0] = path_join(root, s);
-	place[1] = path_join(dir, s);
-	place[2] = y->root ? path_join(y->root, s) : xstrdup(s);
-	place[3] = xstrdup(s);
-	for (int i = 0; i < 4; i++) {
-		if (!found && !access(place[i], F_OK))
-			found = place[i];
-		else
-			free(place[i]);
+	found = place(y, dir, root, s);
+	if (!found && (label_windows(s) || (y->root && label_windows(y->root)))) {
+		other = was ? path_join(dir, was) : xstrdup(dir);
+		while (!(found = place(y, dir, other, rest)) && s[0] && s[1] == ':' &&
+		    label_shorter(rest))
+			rest = label_shorter(rest);
+		free(other);
+		if (found)
+			label_say(y->l, SAY_NOTE, "%s: backslashes taken as slashes: %s is %s",
+			    y->path, s, found);
+	}
+	for (rest = turned; !found && !strncmp(rest, "../", 3);) {
+		rest += 3;
+		found = path_join(dir, rest);
+		if (!access(found, F_OK))
+			label_say(y->l, SAY_NOTE, "%s: there is no %s; %s is taken", y->path, s,
+			    found);
+		else {
+			free(found);
+			found = NULL;
+		}
 	}
 	free(root);
+	free(turned);
+	free(was);
 	return found;
+}
+
+static void
+take_names(struct yaml *y)
+{
+	if (y->nname) {
+		label_map(y->l, y->path, y->name, (int)y->nname);
+		y->l->named_by = y->path;
+	}
+	if (y->nc >= 0 && y->nname && y->nc != (long)y->nname)
+		label_say(y->l, SAY_NOTE, "%s: nc is %ld, but there are %zu names; the names "
+		    "count", y->path, y->nc, y->nname);
+	y->l->points = y->nkpt == 2 ? (int)y->kpt[0] : 0;
+	y->l->dims = y->nkpt == 2 ? (int)y->kpt[1] : 0;
 }
 
 static int
@@ -171,47 +240,85 @@ read_splits(struct yaml *y)
 	char *dir = path_dir(y->path), *found;
 	int r = 0;
 
-	if (y->nname)
-		label_map(y->l, y->path, y->name, (int)y->nname);
+	take_names(y);
 	if (!y->nsplit)
 		r = err_set(y->l->e, "%s: no '%s:' in it", y->path, y->want);
 	for (size_t i = 0; i < y->nsplit && !r; i++) {
 		if (!(found = locate(y, dir, y->split[i])))
 			r = err_set(y->l->e, "%s: its %s '%s' does not exist", y->path, y->want,
 			    y->split[i]);
-		else
+		else {
+			if (y->other)
+				label_say(y->l, SAY_PART, "%s: %s part (%s)", y->path, y->want,
+				    found);
 			r = path_isdir(found) ? label_folder(y->l, found) : label_list(y->l, found);
+		}
 		free(found);
 	}
 	free(dir);
 	return r;
 }
 
-int
-label_yaml(struct labels *l, const char *path, const char *split)
+static void
+close_yaml(struct yaml *y)
 {
-	struct yaml y;
+	for (size_t i = 0; i < y->nsplit; i++)
+		free(y->split[i]);
+	for (size_t i = 0; i < y->nname; i++)
+		free(y->name[i]);
+	free(y->split);
+	free(y->name);
+	keys_free(&y->seen);
+	free(y->root);
+	free(y->key);
+}
+
+/* -1: it cannot be read. */
+static int
+open_yaml(struct yaml *y, struct labels *l, const char *path, const char *split)
+{
 	size_t n;
 	char *text = file_read(path, 1 << 26, &n, l->e);
 	int r;
 
+	memset(y, 0, sizeof *y);
 	if (!text)
 		return -1;
-	memset(&y, 0, sizeof y);
-	y.l = l;
-	y.path = path;
-	y.want = split ? strcmp(split, "valid") ? split : "val" : "train";
-	r = parse(&y, text, n);
-	if (!r)
-		r = read_splits(&y);
-	for (size_t i = 0; i < y.nsplit; i++)
-		free(y.split[i]);
-	for (size_t i = 0; i < y.nname; i++)
-		free(y.name[i]);
-	free(y.split);
-	free(y.name);
-	free(y.root);
-	free(y.key);
+	y->l = l;
+	y->path = path;
+	y->nc = -1;
+	y->want = split ? strcmp(split, "valid") ? split : "val" : "train";
+	r = parse_yaml(y, text, n);
 	free(text);
+	return r;
+}
+
+int
+label_yaml_leads(const char *path, const char *split)
+{
+	struct dataset none = { 0 };
+	struct err e;
+	struct labels l = { .d = &none, .e = &e };
+	struct yaml y;
+	char *dir = path_dir(path), *found;
+	int yes = !open_yaml(&y, &l, path, split) && y.nsplit;
+
+	for (size_t i = 0; i < y.nsplit && yes; i++) {
+		found = locate(&y, dir, y.split[i]);
+		yes = found != NULL;
+		free(found);
+	}
+	close_yaml(&y);
+	free(dir);
+	return yes;
+}
+
+int
+label_yaml(struct labels *l, const char *path, const char *split)
+{
+	struct yaml y;
+	int r = open_yaml(&y, l, path, split) ? -1 : read_splits(&y);
+
+	close_yaml(&y);
 	return r;
 }

@@ -86,6 +86,7 @@ struct loader *loader_open(struct shard *, const struct loader_opts *, long firs
 /* The next batch, in order; the caller may hold two at a time.  NULL at the end (err->msg empty) or
  * for a picture that cannot be used, the same one at any number of threads: "...: record N (name):
  * why". */
+int loader_wait(struct loader *, double seconds);	/* at most so long; 1: it is there */
 struct batch *loader_next(struct loader *, struct err *);
 void loader_free(struct loader *, struct batch *);	/* give the slot back */
 void loader_close(struct loader *);	/* at any moment */

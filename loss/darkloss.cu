@@ -18,8 +18,6 @@ struct dark {			/* the rules of a head */
 	const float *mult;		/* by class, NULL: 1 */
 };
 struct rel { double x, y, w, h; };
-/* What a group adds up. */
-enum { P_XY, P_WH, P_CLS, P_COUNT, P_IOU, P_SCLS, P_SOBJ, P_R50, P_R75, P_COST };
 
 DEVICE double
 mult(const struct dark *p, int cls)
@@ -51,14 +49,14 @@ decode(const struct head_view *v, const float *z, int cell)
 
 /* ---- overlap of a prediction with a truth, and darknet's slopes of it ---- */
 
-struct meet {
+struct edges {
 	double pl, pt, pr, pb, tl, tt, tr, tb, iw, ih, cw, ch, inter, uni; /* inter: not clamped */
 };
 
-DEVICE struct meet
-meet(struct rel p, struct rel t)
+DEVICE struct edges
+edges_of(struct rel p, struct rel t)
 {
-	struct meet m;
+	struct edges m;
 
 	m.pl = p.x - p.w / 2;
 	m.pr = p.x + p.w / 2;
@@ -81,7 +79,7 @@ meet(struct rel p, struct rel t)
 DEVICE double
 report(struct rel p, struct rel t, int giou, double *iou)
 {
-	struct meet m = meet(p, t);
+	struct edges m = edges_of(p, t);
 	double i = m.iw > 0 && m.ih > 0 ? m.inter : 0, u = p.w * p.h + t.w * t.h - i,
 	    c = m.cw * m.ch;
 
@@ -91,7 +89,7 @@ report(struct rel p, struct rel t, int giou, double *iou)
 
 /* The terms that DIoU and CIoU add. */
 DEVICE void
-centre_slopes(struct rel p, struct rel t, const struct meet *m, int ciou, double q[4])
+centre_slopes(struct rel p, struct rel t, const struct edges *m, int ciou, double q[4])
 {
 	const double pi = 3.14159265358979323846;
 	double s = (p.x - t.x) * (p.x - t.x) + (p.y - t.y) * (p.y - t.y);
@@ -114,13 +112,13 @@ centre_slopes(struct rel p, struct rel t, const struct meet *m, int ciou, double
 DEVICE void
 slopes(struct rel p, struct rel t, int kind, double g[4])
 {
-	struct meet m;
+	struct edges m;
 	double e[4], da[4], di[4], c, dc[4], q[4];
 	int apart;
 
 	p.w = p.w == 0 ? 1 : p.w;
 	p.h = p.h == 0 ? 1 : p.h;
-	m = meet(p, t);
+	m = edges_of(p, t);
 	apart = m.iw <= 0 || m.ih <= 0;
 	c = m.cw * m.ch;
 	da[0] = -p.h, da[1] = -p.w, da[2] = p.h, da[3] = p.w;
@@ -271,7 +269,7 @@ KERNEL
 ignore_k(struct head_view v, struct dark p, int n, const int *start, const float *edge,
     unsigned char *state)
 {
-	EACH (cell, v.n * v.h * v.w * v.a) {
+	EACH (cell, fn_boxes(&v)) {
 		int b = cell / (v.h * v.w * v.a), a = cell % v.a, q = cell / v.a,
 		    at = cell * (v.c + 5);
 		const float *z = v.raw + at;
@@ -315,17 +313,17 @@ assign_k(struct head_view v, struct dark p, int groups, const int *first,
 			struct rel t = { row[k].x, row[k].y, row[k].w, row[k].h };
 			double m = mult(&p, row[k].cls), iou;
 
-			sum[P_COST] += 1 - report(b, t, p.iou == IOU_GIOU, &iou);
+			sum[PART_COST] += 1 - report(b, t, p.iou == IOU_GIOU, &iou);
 			box_delta(&p, &v, z, d, cell, t, p.extended ? p.iou_n * m : 1);
 			if (!p.smooth || d[4] == 0)
 				d[4] = (float)(m * p.obj * (1 - o));
 			class_delta(&p, z + 5, d + 5, v.c, row[k].cls);
-			sum[P_COUNT] += 1;
-			sum[P_IOU] += iou;
-			sum[P_SCLS] += fn_sigmoid(z[5 + row[k].cls]);
-			sum[P_SOBJ] += o;
-			sum[P_R50] += iou > .5;
-			sum[P_R75] += iou > .75;
+			sum[PART_COUNT] += 1;
+			sum[PART_IOU] += iou;
+			sum[PART_STAT_CLS] += fn_sigmoid(z[5 + row[k].cls]);
+			sum[PART_STAT_OBJ] += o;
+			sum[PART_R50] += iou > .5;
+			sum[PART_R75] += iou > .75;
 		}
 		if (!p.full)
 			close_cell(&p, &v, z, d, sum);
@@ -338,7 +336,7 @@ assign_k(struct head_view v, struct dark p, int groups, const int *first,
 KERNEL
 close_k(struct head_view v, struct dark p, double *part)
 {
-	int cells = v.n * v.h * v.w * v.a, chunk = fn_chunk(cells), chunks = fn_chunks(cells);
+	int cells = fn_boxes(&v), chunk = fn_chunk(cells), chunks = fn_chunks(cells);
 
 	ROWS (i, chunks) {
 		int from = i * chunk, n = cells - from < chunk ? cells - from : chunk;
@@ -404,11 +402,11 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
 	struct head_view v;
 
 	loss_view(s, h, &v);
-	d->ops->zero(d, v.grad, (size_t)v.n * v.h * v.w * v.a * (v.c + 5) * sizeof *v.grad);
+	d->ops->zero(d, v.grad, (size_t)fn_boxes(&v) * (v.c + 5) * sizeof *v.grad);
 	part = a->part + loss_sums_add(sums, groups);
 	for (int k = 1; k < LOSS_PARTS; k++)
 		loss_sums_add(sums, groups);
-	chunks = fn_chunks(v.n * v.h * v.w * v.a);
+	chunks = fn_chunks(fn_boxes(&v));
 	chunk = a->part + loss_sums_add(sums, chunks);
 	for (int k = 1; k < 4; k++)
 		loss_sums_add(sums, chunks);
@@ -417,7 +415,7 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
 		return;
 	}
 	p.mult = p.counters ? a->mult[h] : NULL;
-	RUN(d, ignore_k, v.n * v.h * v.w * v.a, v, p, a->lists[h], a->start[h], a->edge[h],
+	RUN(d, ignore_k, fn_boxes(&v), v, p, a->lists[h], a->start[h], a->edge[h],
 	    s->head[h].state);
 	RUN(d, assign_k, groups, v, p, groups, first, a->row, part);
 	RUNROWS(d, close_k, chunks, v, p, chunk);
@@ -428,20 +426,20 @@ static void
 add_terms(const struct loss *s, int h, const double *v, double term[LOSS_TERMS])
 {
 	struct dark p = rules(s, h);
-	double box = v[P_XY] + v[LOSS_PARTS], wh = v[P_WH] + v[LOSS_PARTS + 1];
-	double cls = v[P_CLS] + v[LOSS_PARTS + 2], obj = v[LOSS_PARTS + 3];
+	double box = v[PART_XY] + v[LOSS_PARTS], wh = v[PART_WH] + v[LOSS_PARTS + 1];
+	double cls = v[PART_CLS] + v[LOSS_PARTS + 2], obj = v[LOSS_PARTS + 3];
 
 	term[TERM_BOX] += box;
 	term[TERM_WH] += wh;
 	term[TERM_CLS] += cls;
 	term[TERM_OBJ] += obj;
-	for (int k = P_COUNT; k <= P_R75; k++)
-		term[TERM_COUNT + k - P_COUNT] += v[k];
+	for (int k = PART_COUNT; k <= PART_R75; k++)
+		term[TERM_COUNT + k - PART_COUNT] += v[k];
 	if (!p.extended || p.iou == IOU_MSE || !s->head[h].yolo->show_details || s->head[h].region)
 		term[TERM_TOTAL] += box + wh + cls + obj;
 	else
 		term[TERM_TOTAL] += p.obj * (obj + cls) +
-		    (s->count[h] > 0 ? p.iou_n * v[P_COST] / s->count[h] : 0);
+		    (s->count[h] > 0 ? p.iou_n * v[PART_COST] / s->count[h] : 0);
 }
 
 static void
@@ -460,16 +458,8 @@ run(struct dev *d, const struct loss *s, const struct truth *truth, int ntruth,
 		add_terms(s, h, sum + h * SUMS, term[h]);
 }
 
-static size_t
-workspace(const struct loss *s, int max_truth)
-{
-	struct loss_area a;
-
-	loss_layout(s, max_truth, NULL, &a);
-	return a.bytes;
-}
-
 #ifdef __cplusplus
 extern "C"
 #endif
-const struct loss_ops BACKEND(darkloss) = { workspace, BACKEND(loss_decode), assign_count, run };
+const struct loss_ops BACKEND(darkloss) = { loss_workspace, BACKEND(loss_decode),
+	assign_count, run };

@@ -31,7 +31,9 @@ int assign_lists(const struct loss *, const struct def_yolo *, const struct trut
 
 /* The device workspace of run(), and sums of partial results in a fixed order. */
 #define LOSS_CHUNKS 256	/* partial sums of a pass over all cells, whatever their number */
-#define LOSS_PARTS 10			/* most partial sums of a group, or of a chunk */
+/* What a group of darknet's adds up; PART_COUNT .. PART_R75 in the order of TERM_COUNT on. */
+enum { PART_XY, PART_WH, PART_CLS, PART_COUNT, PART_IOU, PART_STAT_CLS, PART_STAT_OBJ, PART_R50,
+	PART_R75, PART_COST, LOSS_PARTS };	/* LOSS_PARTS: the most sums of a group */
 struct loss_area {
 	struct loss_row *row;
 	int *first, group[MAX_HEADS + 1];	/* as in struct targets; group on the host */
@@ -44,7 +46,7 @@ struct loss_area {
 	size_t upload, bytes;
 };
 #define LOSS_LIST 10
-void loss_layout(const struct loss *, int ntruth, void *ws, struct loss_area *);
+size_t loss_workspace(const struct loss *, int max_truth);	/* loss_ops.workspace */
 /* Assign, and put all that kernels need of the truth on the device, in one copy. */
 void loss_upload(struct dev *, const struct loss *, const struct truth *, int ntruth, void *ws,
     struct loss_area *);
@@ -76,6 +78,13 @@ fn_decode(const struct head_view *v, const float *p, int e, int a, int col, int 
 	case 3: return (v->square ? 4 * s * s : expf(p[e])) * v->ah[a];
 	default: return s;
 	}
+}
+
+/* Boxes of a head in all images of the batch: what a pass over all of it has to do. */
+DEVICE int
+fn_boxes(const struct head_view *v)
+{
+	return v->n * v->h * v->w * v->a;
 }
 
 /* Cells of a partial sum in a pass over all cells: at most LOSS_CHUNKS of them. */

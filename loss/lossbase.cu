@@ -20,7 +20,7 @@ decode_k(struct head_view v, int base, int all, float *out)
 {
 	int len = v.c + 5;
 
-	EACH2 (r, v.n * v.h * v.w * v.a, e, len) {
+	EACH2 (r, fn_boxes(&v), e, len) {
 		int image, box, cell;
 		const float *p = source(&v, r, &image, &box, &cell);
 
@@ -32,7 +32,7 @@ decode_k(struct head_view v, int base, int all, float *out)
 KERNEL
 softmax_k(struct head_view v, int base, int all, float *out)
 {
-	ROWS (r, v.n * v.h * v.w * v.a) {
+	ROWS (r, fn_boxes(&v)) {
 		int image, box, cell;
 		const float *p = source(&v, r, &image, &box, &cell) + 5;
 		float *q = out + (image * all + base + box) * (v.c + 5) + 5, top = p[0];

@@ -25,7 +25,7 @@ KERNEL
 ignore_k(struct head_view v, struct region p, int n, const int *start, const float *edge,
     unsigned char *state)
 {
-	EACH (cell, v.n * v.h * v.w * v.a) {
+	EACH (cell, fn_boxes(&v)) {
 		int b = cell / (v.h * v.w * v.a), a = cell % v.a, q = cell / v.a,
 		    at = cell * (v.c + 5);
 		const float *z = v.raw + at;
@@ -113,7 +113,7 @@ assign(const struct head_view *v, const struct region *p, const struct loss_row 
 	return iou;
 }
 
-/* part: [LOSS_PARTS][groups] as in darkloss.cu; squares come from the closing pass. */
+/* part: [LOSS_PARTS][groups]; squares come from the closing pass. */
 KERNEL
 assign_k(struct head_view v, struct region p, int groups, const int *first,
     const struct loss_row *row, double *part)
@@ -128,11 +128,11 @@ assign_k(struct head_view v, struct region p, int groups, const int *first,
 			double iou = assign(&v, &p, &row[k], q % v.w, q / v.w % v.h, v.raw + at,
 			    v.grad + at, a);
 
-			sum[3] += 1;
-			sum[4] += iou;
-			sum[6] += fn_sigmoid(v.raw[at + 4]);
-			sum[7] += iou > .5;
-			sum[8] += iou > .75;
+			sum[PART_COUNT] += 1;
+			sum[PART_IOU] += iou;
+			sum[PART_STAT_OBJ] += fn_sigmoid(v.raw[at + 4]);
+			sum[PART_R50] += iou > .5;
+			sum[PART_R75] += iou > .75;
 		}
 		for (int k = 0; k < LOSS_PARTS; k++)
 			part[k * groups + i] = sum[k];
@@ -143,7 +143,7 @@ assign_k(struct head_view v, struct region p, int groups, const int *first,
 KERNEL
 close_k(struct head_view v, double *chunk)
 {
-	int len = v.c + 5, all = v.n * v.h * v.w * v.a, size = fn_chunk(all),
+	int len = v.c + 5, all = fn_boxes(&v), size = fn_chunk(all),
 	    chunks = fn_chunks(all);
 
 	ROWS (i, chunks) {
@@ -173,15 +173,24 @@ BACKEND(region_head)(struct dev *d, const struct loss *s, int head, const struct
     double *part, double *chunk)
 {
 	const struct def_yolo *y = s->head[head].yolo;
-	struct region p = { y->bias_match, y->rescore, y->background, y->softmax, s->seen < WARM,
-	    y->thresh, y->coord_scale, y->object_scale, y->noobject_scale, y->class_scale };
 	int groups = a->group[head + 1] - a->group[head];
 	struct head_view v;
+	struct region p;
 
+	p.match = y->bias_match;
+	p.rescore = y->rescore;
+	p.background = y->background;
+	p.softmax = y->softmax;
+	p.warm = s->seen < WARM;
+	p.thresh = y->thresh;
+	p.coord = y->coord_scale;
+	p.object = y->object_scale;
+	p.noobject = y->noobject_scale;
+	p.cls = y->class_scale;
 	loss_view(s, head, &v);
-	RUN(d, ignore_k, v.n * v.h * v.w * v.a, v, p, a->lists[head], a->start[head], a->edge[head],
+	RUN(d, ignore_k, fn_boxes(&v), v, p, a->lists[head], a->start[head], a->edge[head],
 	    s->head[head].state);
 	RUN(d, assign_k, groups, v, p, groups, a->first + a->group[head], a->row, part);
-	RUNROWS(d, close_k, fn_chunks(v.n * v.h * v.w * v.a), v, chunk);
+	RUNROWS(d, close_k, fn_chunks(fn_boxes(&v)), v, chunk);
 	(void)d;
 }

@@ -147,7 +147,7 @@ carve(struct loss_area *a, char *ws, size_t bytes)
 }
 
 /* Depends on no grid: sizes may change from step to step.  What the host fills in comes first. */
-void
+static void
 loss_layout(const struct loss *s, int nt, void *ws, struct loss_area *a)
 {
 	size_t rows = (size_t)assign_max(s, nt), heads = (size_t)s->nhead;
@@ -168,6 +168,15 @@ loss_layout(const struct loss *s, int nt, void *ws, struct loss_area *a)
 	a->upload = a->bytes;
 	a->sum = (double *)carve(a, p, LOSS_SUMS * sizeof(double));
 	a->part = (double *)carve(a, p, (heads * LOSS_CHUNKS + rows) * LOSS_PARTS * sizeof(double));
+}
+
+size_t
+loss_workspace(const struct loss *s, int max_truth)
+{
+	struct loss_area a;
+
+	loss_layout(s, max_truth, NULL, &a);
+	return a.bytes;
 }
 
 /* A head's truth lists: index is room for nt of them. */

@@ -19,6 +19,8 @@ checkpoint_free(struct checkpoint *c)
 	free(c->loss);
 	free(c->cfg);
 	free(c->precision);
+	free(c->val);
+	free(c->rows);
 	memset(c, 0, sizeof *c);
 }
 
@@ -113,6 +115,8 @@ checkpoint_save(const char *path, const struct cfg *cfg, const struct params *pa
 	put(&s, "best_step", xasprintf("%ld", c->best_step));
 	put_text(&s, "cfg", "cfg.base64", c->cfg);
 	put(&s, "data", xstrdup(c->data));
+	if (c->due)
+		put(&s, "due", xstrdup("1"));
 	put(&s, "loss", xstrdup(c->loss));
 	put_text(&s, "options", "options.base64", c->options);
 	put(&s, "precision", xstrdup(c->precision ? c->precision : "fp32"));
@@ -124,6 +128,10 @@ checkpoint_save(const char *path, const struct cfg *cfg, const struct params *pa
 	put(&s, "step", xasprintf("%ld", c->step));
 	put(&s, "t", xasprintf("%ld", c->t));
 	put(&s, "threads", xasprintf("%d", c->threads));
+	if (c->val) {
+		put(&s, "val", xstrdup(c->val));
+		put(&s, "val_rows", xstrdup(c->rows ? c->rows : ""));
+	}
 	r = weights_save(path, cfg, par, w, s.key, s.value, s.n, e);
 	for (int i = 0; i < s.n; i++)
 		free(s.value[i]);
@@ -143,7 +151,7 @@ static int
 numbers(const struct st *st, struct checkpoint *c)
 {
 	const long many = (long)1 << 40, most = LONG_MAX;
-	long batch, threads, seed, samples;
+	long batch, threads, seed, samples, due = 0;
 
 	if (get(st, "step", 0, many, &c->step) || get(st, "t", 0, many, &c->t) ||
 	    get(st, "skipped", 0, many, &c->skipped) || get(st, "bad", 0, many, &c->bad) ||
@@ -152,8 +160,10 @@ numbers(const struct st *st, struct checkpoint *c)
 	    get(st, "batch", 1, 1 << 22, &batch) || get(st, "threads", 1, 1 << 20, &threads) ||
 	    get(st, "seed", 0, most, &seed) || get(st, "samples", 1, most, &samples) ||
 	    !st_meta(st, "best") || num_real(st_meta(st, "best"), -1e300, 1e300, &c->best) ||
-	    (st_meta(st, "ranks") && get(st, "ranks", 1, 1 << 20, &c->ranks)))
+	    (st_meta(st, "ranks") && get(st, "ranks", 1, 1 << 20, &c->ranks)) ||
+	    (st_meta(st, "due") && get(st, "due", 0, 1, &due)))
 		return -1;
+	c->due = (int)due;
 	c->batch = (int)batch;
 	c->threads = (int)threads;
 	c->seed = (uint64_t)seed;
@@ -182,6 +192,10 @@ checkpoint_read(const char *path, struct checkpoint *c, struct err *e)
 	c->loss = xstrdup(st_meta(st, "loss"));
 	if (st_meta(st, "precision"))
 		c->precision = xstrdup(st_meta(st, "precision"));
+	if (st_meta(st, "val")) {
+		c->val = xstrdup(st_meta(st, "val"));
+		c->rows = xstrdup(st_meta(st, "val_rows") ? st_meta(st, "val_rows") : "");
+	}
 	st_close(st);
 	return 0;
 }

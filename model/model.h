@@ -169,6 +169,8 @@ void weights_free(struct weights *);
  * each, through warn().  cutoff: load only the first N layers, -1 all. */
 int weights_load(const char *path, const struct cfg *, const struct params *, struct weights *,
     int cutoff, struct err *);
+/* -1: a model of another program, and which. */
+int weights_foreign(const char *path, struct err *);
 int weights_plain(const char *path);	/* no pipe or device: it can be read twice */
 int weights_is_st(const char *path);	/* a plain file that begins as safetensors do */
 int weights_save_darknet(const char *path, const struct cfg *, const struct params *,
@@ -189,6 +191,9 @@ struct checkpoint {		/* what a run needs to go on, besides the tensors */
 	char *options;			/* one "letter=value" a line, sorted */
 	char *loss, *cfg;		/* cfg: the text */
 	char *precision;	/* computed in; NULL in files from before there was a choice */
+	int due;		/* this step's validation is still to come */
+	char *val;	/* uuid of the validation shard, "none"; NULL in files from before it */
+	char *rows;			/* those of val.tsv so far */
 };
 void checkpoint_free(struct checkpoint *);
 int checkpoint_save(const char *path, const struct cfg *, const struct params *,

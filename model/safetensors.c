@@ -1,7 +1,8 @@
 /* safetensors.c -- named tensors in one file: checkpoints, and golden data in tests.
  *
  * 8 bytes little-endian length of a JSON header, the header, then the tensors' bytes without holes.
- * Reading maps the file and checks every number of the header against the file's length before it
+ * Reading takes the file into memory (a mapped one that somebody cuts would end the program by
+ * SIGBUS) and checks every number of the header against the file's length before it
  * is used; a tensor's bytes must lie inside, match its shape, and touch no other's.  Writing sorts
  * by name, pads the header to a multiple of 8 and renames into place, so equal contents are equal
  * files.
@@ -13,7 +14,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -248,11 +248,36 @@ parse(struct st *st, const char *path, struct err *e)
 	return r ? r : check_sums(st, path, e);
 }
 
+/* Its bytes.  What does not begin like one is not read through. */
+static int
+take_file(struct st *st, int fd, const char *path, struct err *e)
+{
+	unsigned char head[9];
+	size_t at = 0;
+	ssize_t n;
+
+	if ((n = pread(fd, head, sizeof head, 0)) < 0)
+		return err_set(e, "%s: %s", path, strerror(errno));
+	if (n == (ssize_t)sizeof head && (head[8] != '{' || head[7] || head[6]))
+		return err_set(e, "%s: not a safetensors file, or cut short", path);
+	st->map = xmalloc(st->len);
+	for (; at < st->len; at += (size_t)n)
+		if ((n = pread(fd, (char *)st->map + at, st->len - at, (off_t)at)) < 0 &&
+		    errno != EINTR)
+			return err_set(e, "%s: %s", path, strerror(errno));
+		else if (!n)
+			return err_set(e, "%s: %zu bytes, and %zu while it was read: somebody "
+			    "writes to it", path, st->len, at);
+		else if (n < 0)
+			n = 0;
+	return 0;
+}
+
 struct st *
 st_open(const char *path, struct err *e)
 {
 	struct st *st = (struct st *)xcalloc(1, sizeof *st);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat s;
 
 	if (fd < 0 || fstat(fd, &s)) {
@@ -262,11 +287,7 @@ st_open(const char *path, struct err *e)
 		    S_ISREG(s.st_mode) ? "too short" : "not a plain file");
 	} else {
 		st->len = (size_t)s.st_size;
-		st->map = mmap(NULL, st->len, PROT_READ, MAP_PRIVATE, fd, 0);
-		if (st->map == MAP_FAILED) {
-			st->map = NULL;
-			err_set(e, "%s: %s", path, strerror(errno));
-		} else if (!parse(st, path, e)) {
+		if (!take_file(st, fd, path, e) && !parse(st, path, e)) {
 			close(fd);
 			return st;
 		}
@@ -291,8 +312,7 @@ st_close(struct st *st)
 	free(st->t);
 	free(st->key);
 	free(st->value);
-	if (st->map)
-		munmap(st->map, st->len);
+	free(st->map);
 	free(st);
 }
 

@@ -264,6 +264,59 @@ weights_plain(const char *path)
 	return !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
+/* What other programs' models begin with.  PyTorch's zip names its pickle first, its older files
+ * are a pickle, ONNX and TensorFlow are protobuf, whose fields have numbers. */
+static const char *
+foreign(const unsigned char *b, size_t n)
+{
+	static const struct { size_t at; const char *magic; size_t len; const char *what; }
+	known[] = {
+		{ 0, "\x89HDF\r\n\x1a\n", 8, "HDF5, as Keras writes it (.h5)" },
+		{ 4, "TFL3", 4, "a TensorFlow Lite model (.tflite)" },
+		{ 0, "ftrt", 4, "a TensorRT engine" }, { 0, "ptrt", 4, "a TensorRT engine" },
+		{ 4, "{\"", 2, "a TensorRT engine as ultralytics writes it" },
+		{ 0, "\x80\x02", 2, "a pickle, as PyTorch writes it (.pt, .pth)" },
+		{ 0, "\x80\x03", 2, "a pickle, as Python writes it" },
+		{ 0, "\x80\x04", 2, "a pickle, as Python writes it" },
+		{ 0, "\x80\x05", 2, "a pickle, as Python writes it" },
+	};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (n >= known[i].at + known[i].len &&
+		    !memcmp(b + known[i].at, known[i].magic, known[i].len))
+			return known[i].what;
+	if (n >= 4 && !memcmp(b, "PK\3\4", 4))
+		return memmem(b, n, ".pkl", 4) ? "a PyTorch file (.pt, .pth)" :
+		    "a zip archive (.npz, .keras, .mlpackage)";
+	if (n >= 16 && b[0] == 8 && b[1] && b[1] < 32 && (b[2] & 7) == 2 && b[2] < 0x42)
+		return "protobuf, as ONNX (.onnx) and TensorFlow (.pb) write it";
+	if (n >= 16 && b[0] == 0x0a && (b[1] > 127 ? b[3] : b[2]) == 0x0a)
+		return "protobuf, as TensorFlow writes it (.pb)";
+	return NULL;
+}
+
+static int
+not_ours(const char *path, const unsigned char *b, size_t n, struct err *e)
+{
+	const char *what = foreign(b, n);
+
+	return what ? err_set(e, "%s: %s, which is not read: want darknet's .weights, or a "
+	    ".safetensors of yolo-train; the program that made it may write the former", path,
+	    what) : 0;
+}
+
+int
+weights_foreign(const char *path, struct err *e)
+{
+	FILE *f = weights_plain(path) ? fopen(path, "rb") : NULL;
+	unsigned char b[256];
+	size_t n = f ? fread(b, 1, sizeof b, f) : 0;
+
+	if (f)
+		fclose(f);
+	return not_ours(path, b, n, e);
+}
+
 /* A pipe would lose its first bytes. */
 int
 weights_is_st(const char *path)
@@ -289,7 +342,9 @@ weights_load(const char *path, const struct cfg *c, const struct params *par, st
 		return weights_load_st(path, c, par, w, cutoff, e);
 	if (!(b = file_read(path, (size_t)1 << 36, &len, e)))
 		return -1;
-	if (len > 9 && begins_so((unsigned char *)b))
+	if (not_ours(path, (unsigned char *)b, len < 256 ? len : 256, e))
+		r = -1;
+	else if (len > 9 && begins_so((unsigned char *)b))
 		r = err_set(e, "%s: safetensors are read from a plain file only, not from a pipe",
 		    path);
 	else

@@ -45,7 +45,7 @@ net_moments(struct net *net, int layer)
 /* All ranks' (count, mean, m2) side by side, by a sum in which each fills its own place; then one
  * merge in rank order, the same on every rank. */
 static void
-net_merge_ranks(struct net *net, const struct layer *l, struct net_moments *m)
+net_merge_ranks(struct net *net, const struct layer *l, const struct bn *m)
 {
 	const struct dev_ops *o = net->dev->ops;
 	struct sync *s = net->opt.sync;
@@ -64,6 +64,16 @@ net_merge_ranks(struct net *net, const struct layer *l, struct net_moments *m)
 	    2 * (size_t)l->c * sizeof *mine);
 }
 
+static void
+set_moments(struct net *net, int layer, struct bn *b)
+{
+	struct net_moments m = net_moments(net, layer);
+
+	b->mean = m.mean;
+	b->m2 = m.m2;
+	b->count = m.count;
+}
+
 /* ---- forward ------------------------------------------------------------------------------ */
 
 static void
@@ -74,35 +84,35 @@ conv_forward(struct net *net, int i)
 	struct conv_shape s = netplan_conv(l, net->n);
 	void *z = net_out(net, i), *pre = net_at(net, net->plan.slot[i].pre), *u = pre ? pre : z;
 	float *w = net_param(net, net->train, i, P_WEIGHT);
-	float *beta = net_param(net, net->train, i, P_BIAS);
-	int rows = s.n * s.oh * s.ow;
-	struct net_moments m;
+	float *run_mean = net_param(net, net->stat, i, P_MEAN);
+	float *run_var = net_param(net, net->stat, i, P_VAR);
+	struct bn n = { .rows = s.n * s.oh * s.ow, .c = s.k, .act = l->u.conv.act,
+		.beta = net_param(net, net->train, i, P_BIAS) };
 
-	if (rows)
+	if (n.rows)
 		net->dev->conv->forward(net->dev, &s, net_out(net, i - 1), w, u, net->ws);
 	if (!l->u.conv.bn || !net->opt.train) {
-		b->bias_act(net->dev, u, rows, s.k, beta, l->u.conv.act, z);
+		b->bias_act(net->dev, &n, u, z);
 		return;
 	}
+	n.gamma = net_param(net, net->train, i, P_GAMMA);
 	if (l->frozen) {		/* as in inference: running mean and variance */
-		b->apply(net->dev, u, rows, s.k, net_param(net, net->stat, i, P_MEAN),
-		    net_param(net, net->stat, i, P_VAR), 1,
-		    net_param(net, net->train, i, P_GAMMA), beta,
-		    l->u.conv.act, z, net->ws);
+		n.mean = run_mean;
+		n.m2 = run_var;
+		n.count = 1;
+		b->apply(net->dev, &n, u, z, net->ws);
 		return;
 	}
-	m = net_moments(net, i);
-	if (rows)
-		b->moments(net->dev, u, rows, s.k, m.mean, m.m2, net->ws);
+	set_moments(net, i, &n);
+	if (n.rows)
+		b->moments(net->dev, &n, u, net->ws);
 	else
-		net->dev->ops->zero(net->dev, m.mean, 2 * (size_t)s.k * sizeof *m.mean);
+		net->dev->ops->zero(net->dev, n.mean, 2 * (size_t)s.k * sizeof *n.mean);
 	if (net_synced(net))
-		net_merge_ranks(net, l, &m);
-	if (m.count > 0)
-		b->running(net->dev, s.k, m.mean, m.m2, m.count, net->opt.bn_momentum,
-		    net_param(net, net->stat, i, P_MEAN), net_param(net, net->stat, i, P_VAR));
-	b->apply(net->dev, u, rows, s.k, m.mean, m.m2, m.count,
-	    net_param(net, net->train, i, P_GAMMA), beta, l->u.conv.act, z, net->ws);
+		net_merge_ranks(net, l, &n);
+	if (n.count > 0)
+		b->running(net->dev, &n, net->opt.bn_momentum, run_mean, run_var);
+	b->apply(net->dev, &n, u, z, net->ws);
 }
 
 static void
@@ -117,8 +127,10 @@ join_forward(struct net *net, int i)
 		for (int k = 0; k < d->n; k++) {
 			int c = net->cfg->l[d->src[k]].c, part = c / d->groups;
 
-			net->dev->layer->slice(net->dev, rows, part, net_out(net, d->src[k]), c,
-			    part * d->group_id, y, l->c, to, 0);
+			struct slice s = { rows, part, net_out(net, d->src[k]), c,
+				part * d->group_id, y, l->c, to, 0 };
+
+			net->dev->layer->slice(net->dev, &s);
 			to += part;
 		}
 		return;
@@ -129,12 +141,26 @@ join_forward(struct net *net, int i)
 	for (int k = 0; k < d->n; k++) {
 		int c = net->cfg->l[d->src[k]].c;
 
-		net->dev->layer->slice(net->dev, rows, c < l->c ? c : l->c, net_out(net, d->src[k]),
-		    c, 0, pre ? pre : y, l->c, 0, 1);
+		struct slice s = { rows, c < l->c ? c : l->c, net_out(net, d->src[k]), c, 0,
+			pre ? pre : y, l->c, 0, 1 };
+
+		net->dev->layer->slice(net->dev, &s);
 	}
 	if (pre || d->act != ACT_LINEAR)
 		net->dev->layer->activate(net->dev, (int)net_floats(net, i), d->act, pre ? pre : y,
 		    y);
+}
+
+static struct plane_shape
+planes(const struct net *net, const struct layer *l)
+{
+	struct plane_shape s = { net->n, l->in_h * l->in_w, l->c, 0 };
+
+	if (l->type == L_SCALE) {
+		s.hw = l->h * l->w;
+		s.wh = l->u.scale.wh;
+	}
+	return s;
 }
 
 static void
@@ -144,11 +170,12 @@ scale_forward(struct net *net, int i)
 	const struct layer_ops *o = net->dev->layer;
 	void *x = net_out(net, i - 1), *f = net_out(net, l->u.scale.src), *y = net_out(net, i);
 	void *pre = net_at(net, net->plan.slot[i].pre), *u = pre ? pre : y;
+	struct plane_shape s = planes(net, l);
 
 	if (l->type == L_SAM)
 		o->sam(net->dev, (int)net_floats(net, i), x, f, u);
 	else
-		o->scale(net->dev, net->n, l->h * l->w, l->c, l->u.scale.wh, x, f, u);
+		o->scale(net->dev, &s, x, f, u);
 	if (l->u.scale.act != ACT_LINEAR)
 		o->activate(net->dev, (int)net_floats(net, i), l->u.scale.act, u, y);
 }
@@ -160,6 +187,8 @@ head_forward(struct net *net, int i)
 	const struct def_yolo *d = &l->u.yolo;
 	const struct slot *s = &net->plan.slot[i], *conv = s - 1;
 	const void *x = net_out(net, i - 1);
+	struct head_shape shape = { net_rows(net, l), l->type == L_YOLO ? d->nmask : d->num,
+		d->classes, d->scale_x_y, d->new_coords, d->softmax };
 
 	if (s->raw != NONE)
 		net->dev->store->widen(net->dev, (int)net_floats(net, i),
@@ -168,11 +197,27 @@ head_forward(struct net *net, int i)
 	if (s->root != i)	/* loss and decoder take the convolution's values */
 		return;
 	if (l->type == L_YOLO)
-		net->dev->layer->yolo(net->dev, net_rows(net, l), d->nmask, d->classes,
-		    d->scale_x_y, d->new_coords, x, net_out(net, i));
+		net->dev->layer->yolo(net->dev, &shape, x, net_out(net, i));
 	else
-		net->dev->layer->region(net->dev, net_rows(net, l), d->num, d->classes, d->softmax,
-		    x, net_out(net, i));
+		net->dev->layer->region(net->dev, &shape, x, net_out(net, i));
+}
+
+static struct stride_shape
+strides(const struct net *net, const struct layer *l)
+{
+	struct stride_shape s = { net->n, l->in_h, l->in_w, l->in_c, l->u.stride.stride,
+		l->u.stride.reverse, l->u.stride.scale };
+
+	return s;
+}
+
+static struct dropout
+dropout(const struct net *net, int i)
+{
+	struct dropout d = { net->cfg->l[i].u.dropout.p, net_dropout_key(net, i),
+		net_dropout_first(net, i) };
+
+	return d;
 }
 
 static void
@@ -183,6 +228,7 @@ layer_forward(struct net *net, int i)
 	const void *x = net_out(net, i - 1);
 	void *y = net_out(net, i);
 	int own = net->plan.slot[i].root == i;
+	struct stride_shape z = strides(net, l);
 
 	switch (l->type) {
 	case L_CONV: conv_forward(net, i); break;
@@ -196,22 +242,21 @@ layer_forward(struct net *net, int i)
 		o->maxpool(net->dev, &s, x, y, (unsigned char *)net_at(net, net->plan.slot[i].tap));
 		break;
 	}
-	case L_UPSAMPLE:
-		o->upsample(net->dev, net->n, l->in_h, l->in_w, l->c, l->u.stride.stride,
-		    l->u.stride.scale, x, y);
+	case L_UPSAMPLE: o->upsample(net->dev, &z, x, y); break;
+	case L_REORG: o->reorg(net->dev, &z, x, y); break;
+	case L_REORG3D: o->reorg3d(net->dev, &z, x, y); break;
+	case L_AVGPOOL: {
+		struct plane_shape s = planes(net, l);
+
+		o->avgpool(net->dev, &s, x, y);
 		break;
-	case L_REORG:
-		o->reorg(net->dev, net->n, l->in_h, l->in_w, l->in_c, l->u.stride.stride,
-		    l->u.stride.reverse, x, y);
-		break;
-	case L_REORG3D:
-		o->reorg3d(net->dev, net->n, l->in_h, l->in_w, l->in_c, l->u.stride.stride, x, y);
-		break;
-	case L_AVGPOOL: o->avgpool(net->dev, net->n, l->in_h * l->in_w, l->c, x, y); break;
+	}
 	case L_DROPOUT:
-		if (own)
-			o->dropout(net->dev, (int)net_floats(net, i), l->u.dropout.p,
-			    net_dropout_key(net, i), net_dropout_first(net, i), x, y);
+		if (own) {
+			struct dropout drop = dropout(net, i);
+
+			o->dropout(net->dev, (int)net_floats(net, i), &drop, x, y);
+		}
 		break;
 	case L_NONE: break;
 	}
@@ -290,22 +335,21 @@ conv_bn_backward(struct net *net, int i, void *dz)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct bn_ops *b = net->dev->bn;
-	int rows = net_rows(net, l), c = l->c;
+	int c = l->c;
 	void *y = net_at(net, net->plan.slot[i].pre);
 	float *sums = net_merge_area(net);
-	float *gamma = net_param(net, net->train, i, P_GAMMA);
-	float *beta = net_param(net, net->train, i, P_BIAS);
-	struct net_moments m = net_moments(net, i);
+	struct bn n = { .rows = net_rows(net, l), .c = c, .act = l->u.conv.act,
+		.gamma = net_param(net, net->train, i, P_GAMMA),
+		.beta = net_param(net, net->train, i, P_BIAS), .dgamma = sums, .dbeta = sums + c };
 
-	b->back_sums(net->dev, y, dz, rows, c, m.mean, m.m2, m.count, gamma, beta, l->u.conv.act,
-	    sums, sums + c, net->ws);
+	set_moments(net, i, &n);
+	b->back_sums(net->dev, &n, y, dz, net->ws);
 	/* The parameters' own gradients stay local: the all-reduce of the buckets adds them. */
 	net->dev->store->add(net->dev, c, sums, net_param(net, net->grad, i, P_GAMMA));
 	net->dev->store->add(net->dev, c, sums + c, net_param(net, net->grad, i, P_BIAS));
 	if (net_synced(net))
 		sum_ranks(net, sums, c);
-	b->back_apply(net->dev, y, dz, rows, c, m.mean, m.m2, m.count, gamma, beta, l->u.conv.act,
-	    sums, sums + c, net->ws);
+	b->back_apply(net->dev, &n, y, dz, net->ws);
 }
 
 static void
@@ -314,6 +358,9 @@ conv_backward(struct net *net, int i, void *dz)
 	const struct layer *l = &net->cfg->l[i];
 	const struct conv_ops *o = net->dev->conv;
 	struct conv_shape s = netplan_conv(l, net->n);
+	struct bn b = { .rows = net_rows(net, l), .c = l->c,
+		.act = before_head(net, i) ? ACT_LINEAR : l->u.conv.act,
+		.dbeta = net_param(net, net->grad, i, P_BIAS) };
 	void *u = net_at(net, net->plan.slot[i].pre), *dx;
 	double t = net_lap(net, 0, -1, 0);
 	int add = 0;
@@ -321,9 +368,7 @@ conv_backward(struct net *net, int i, void *dz)
 	if (l->u.conv.bn)
 		conv_bn_backward(net, i, dz);
 	else
-		net->dev->bn->bias_act_back(net->dev, u ? u : net_out(net, i), dz, net_rows(net, l),
-		    l->c, before_head(net, i) ? ACT_LINEAR : l->u.conv.act,
-		    net_param(net, net->grad, i, P_BIAS), net->ws);
+		net->dev->bn->bias_act_back(net->dev, &b, u ? u : net_out(net, i), dz, net->ws);
 	t = net_lap(net, t, i, LAP_OTHER);
 	if (net->n)
 		o->wgrad(net->dev, &s, net_out(net, i - 1), dz, net_param(net, net->grad, i,
@@ -346,14 +391,17 @@ join_backward(struct net *net, int i, void *dy)
 
 	if (l->type == L_SHORTCUT && d->act != ACT_LINEAR)
 		o->activate_back(net->dev, (int)net_floats(net, i), d->act,
-		    net_at(net, net->plan.slot[i].pre), dy, dy, 0);
+		    net_at(net, net->plan.slot[i].pre), dy);
 	for (int k = 0; k < d->n; k++) {
 		int c = net->cfg->l[d->src[k]].c, part = l->type == L_ROUTE ? c / d->groups :
 		    c < l->c ? c : l->c;
 
-		if ((dx = contribute(net, d->src[k], part == c, &add)))
-			o->slice(net->dev, rows, part, dy, l->c, from, dx, c,
-			    l->type == L_ROUTE ? part * d->group_id : 0, add);
+		if ((dx = contribute(net, d->src[k], part == c, &add))) {
+			struct slice s = { rows, part, dy, l->c, from, dx, c,
+				l->type == L_ROUTE ? part * d->group_id : 0, add };
+
+			o->slice(net->dev, &s);
+		}
 		from += l->type == L_ROUTE ? part : 0;
 	}
 	if (l->type == L_SHORTCUT && !shared && (dx = contribute(net, i - 1, 1, &add)))
@@ -366,18 +414,22 @@ scale_backward(struct net *net, int i, void *dy)
 	const struct layer *l = &net->cfg->l[i];
 	const struct layer_ops *o = net->dev->layer;
 	const void *x = net_out(net, i - 1), *f = net_out(net, l->u.scale.src);
+	struct plane_shape s = planes(net, l);
 	int addx = 0, addf = 0;
 	void *dx = contribute(net, i - 1, 1, &addx);
 	void *df = contribute(net, l->u.scale.src, 1, &addf);
 
 	if (l->u.scale.act != ACT_LINEAR)
 		o->activate_back(net->dev, (int)net_floats(net, i), l->u.scale.act,
-		    net_at(net, net->plan.slot[i].pre), dy, dy, 0);
-	if (l->type == L_SAM)
-		o->sam_back(net->dev, (int)net_floats(net, i), x, f, dy, dx, addx, df, addf);
-	else
-		o->scale_back(net->dev, net->n, l->h * l->w, l->c, l->u.scale.wh, x, f, dy, dx,
-		    addx, df, addf);
+		    net_at(net, net->plan.slot[i].pre), dy);
+	if (df && l->type == L_SAM)
+		o->sam_back(net->dev, (int)net_floats(net, i), x, dy, df, addf);
+	else if (df)
+		o->scale_back_f(net->dev, &s, x, dy, df, addf);
+	if (dx && l->type == L_SAM)
+		o->sam_back(net->dev, (int)net_floats(net, i), f, dy, dx, addx);
+	else if (dx)
+		o->scale_back_x(net->dev, &s, f, dy, dx, addx);
 }
 
 /* Layers of one input without parameters. */
@@ -386,7 +438,8 @@ plain_backward(struct net *net, int i, const void *dy)
 {
 	const struct layer *l = &net->cfg->l[i];
 	const struct layer_ops *o = net->dev->layer;
-	int add = 0, s = l->u.stride.stride;
+	struct stride_shape z = strides(net, l);
+	int add = 0;
 	void *dx = contribute(net, i - 1, 1, &add);
 
 	if (!dx)
@@ -399,24 +452,21 @@ plain_backward(struct net *net, int i, const void *dy)
 		    net->plan.slot[i].tap), dx, add);
 		break;
 	}
-	case L_UPSAMPLE:
-		o->upsample_back(net->dev, net->n, l->in_h, l->in_w, l->c, s, l->u.stride.scale, dy,
-		    dx, add);
+	case L_UPSAMPLE: o->upsample_back(net->dev, &z, dy, dx, add); break;
+	case L_REORG: o->reorg_back(net->dev, &z, dy, dx, add); break;
+	case L_REORG3D: o->reorg3d_back(net->dev, &z, dy, dx, add); break;
+	case L_AVGPOOL: {
+		struct plane_shape s = planes(net, l);
+
+		o->avgpool_back(net->dev, &s, dy, dx, add);
 		break;
-	case L_REORG:
-		o->reorg_back(net->dev, net->n, l->in_h, l->in_w, l->in_c, s, l->u.stride.reverse,
-		    dy, dx, add);
+	}
+	case L_DROPOUT: {
+		struct dropout drop = dropout(net, i);
+
+		o->dropout_back(net->dev, (int)net_floats(net, i), &drop, dy, dx, add);
 		break;
-	case L_REORG3D:
-		o->reorg3d_back(net->dev, net->n, l->in_h, l->in_w, l->in_c, s, dy, dx, add);
-		break;
-	case L_AVGPOOL:
-		o->avgpool_back(net->dev, net->n, l->in_h * l->in_w, l->c, dy, dx, add);
-		break;
-	case L_DROPOUT:
-		o->dropout_back(net->dev, (int)net_floats(net, i), l->u.dropout.p,
-		    net_dropout_key(net, i), net_dropout_first(net, i), dy, dx, add);
-		break;
+	}
 	default: break;
 	}
 }

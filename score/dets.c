@@ -11,13 +11,6 @@
 
 #include "score/int.h"
 
-static int
-eval_read_text(struct scan *s, const char *path, eval_sink *sink, void *arg, struct err *e);
-
-static int
-eval_read_folder(const char *path, const struct eval_names *names, eval_sink *sink, void *arg,
-    struct err *e);
-
 enum { HAS_IMAGE = 1, HAS_CLASS = 2, HAS_BOX = 4, HAS_SCORE = 8, HAS_OBJECTS = 16 };
 
 struct found {
@@ -65,30 +58,17 @@ kept_string(struct scan *s, char **keep, const char **out, size_t *len)
 }
 
 static int
-box_array(struct scan *s, struct eval_in *in)
-{
-	double *v[4] = { &in->x, &in->y, &in->w, &in->h };
-
-	if (scan_want(s, '['))
-		return -1;
-	for (int i = 0; i < 4; i++)
-		if (scan_number(s, v[i]) || scan_want(s, i < 3 ? ',' : ']'))
-			return -1;
-	return 0;
-}
-
-static int
 relative_field(struct scan *s, void *arg, const char *k, size_t n)
 {
 	struct eval_in *in = (struct eval_in *)arg;
 
-	if (n == 8 && !memcmp(k, "center_x", 8))
+	if (scan_is(k, n, "center_x"))
 		return scan_number(s, &in->x);
-	if (n == 8 && !memcmp(k, "center_y", 8))
+	if (scan_is(k, n, "center_y"))
 		return scan_number(s, &in->y);
-	if (n == 5 && !memcmp(k, "width", 5))
+	if (scan_is(k, n, "width"))
 		return scan_number(s, &in->w);
-	if (n == 6 && !memcmp(k, "height", 6))
+	if (scan_is(k, n, "height"))
 		return scan_number(s, &in->h);
 	return scan_skip(s);
 }
@@ -100,18 +80,18 @@ object_field(struct scan *s, void *arg, const char *k, size_t n)
 {
 	struct object *o = (struct object *)arg;
 
-	if (n == 8 && !memcmp(k, "class_id", 8)) {
+	if (scan_is(k, n, "class_id")) {
 		o->has |= HAS_CLASS;
 		o->in.kind = EVAL_BY_INDEX;
 		return scan_whole(s, &o->in.cls);
 	}
-	if (n == 4 && !memcmp(k, "name", 4))
+	if (scan_is(k, n, "name"))
 		return kept_string(s, &o->keep, &o->in.name, &o->in.name_len);
-	if (n == 10 && !memcmp(k, "confidence", 10)) {
+	if (scan_is(k, n, "confidence")) {
 		o->has |= HAS_SCORE;
 		return scan_number(s, &o->in.score);
 	}
-	if (n == 20 && !memcmp(k, "relative_coordinates", 20)) {
+	if (scan_is(k, n, "relative_coordinates")) {
 		o->has |= HAS_BOX;
 		o->in.relative = 1;
 		return scan_object(s, relative_field, &o->in);
@@ -179,54 +159,38 @@ field(struct scan *s, void *arg, const char *k, size_t n)
 {
 	struct found *r = (struct found *)arg;
 
-	switch (n) {
-	case 4:
-		if (!memcmp(k, "bbox", 4)) {
-			r->has |= HAS_BOX;
-			return box_array(s, &r->in);
-		}
-		if (!memcmp(k, "name", 4) && scan_peek(s) == '"') {
-			if (!(r->has & HAS_CLASS))
-				r->in.kind = EVAL_BY_NAME;
-			r->has |= HAS_CLASS;
-			return kept_string(s, &r->keep[1], &r->in.name, &r->in.name_len);
-		}
-		break;
-	case 5:
-		if (!memcmp(k, "score", 5)) {
-			r->has |= HAS_SCORE;
-			return scan_number(s, &r->in.score);
-		}
-		if (!memcmp(k, "image", 5))
-			return image_value(s, r);
-		if (!memcmp(k, "class", 5))
-			return class_value(s, r, EVAL_BY_INDEX);
-		break;
-	case 7:
-		if (!memcmp(k, "objects", 7) && scan_peek(s) == '[')
-			return objects(s, r);
-		break;
-	case 8:
-		if (!memcmp(k, "image_id", 8) || !memcmp(k, "filename", 8))
-			return image_value(s, r);
-		break;
-	case 11:
-		if (!memcmp(k, "category_id", 11))
-			return class_value(s, r, EVAL_BY_ID);
-		break;
+	if (scan_is(k, n, "image_id") || scan_is(k, n, "image") || scan_is(k, n, "filename"))
+		return image_value(s, r);
+	if (scan_is(k, n, "category_id"))
+		return class_value(s, r, EVAL_BY_ID);
+	if (scan_is(k, n, "class"))
+		return class_value(s, r, EVAL_BY_INDEX);
+	if (scan_is(k, n, "name") && scan_peek(s) == '"') {
+		if (!(r->has & HAS_CLASS))
+			r->in.kind = EVAL_BY_NAME;
+		return class_value(s, r, r->in.kind);
 	}
-	return scan_skip(s);
+	if (scan_is(k, n, "bbox")) {
+		r->has |= HAS_BOX;
+		return scan_box(s, &r->in.x);
+	}
+	if (scan_is(k, n, "score")) {
+		r->has |= HAS_SCORE;
+		return scan_number(s, &r->in.score);
+	}
+	return scan_is(k, n, "objects") && scan_peek(s) == '[' ? objects(s, r) : scan_skip(s);
 }
 
+/* Hand a detection on; what is wrong with it is said of the place at. */
 static int
-give(struct scan *s, struct reader *d, const struct eval_in *in)
+give(struct scan *s, eval_sink *sink, void *arg, const struct eval_in *in, const char *at)
 {
 	struct err why = { "" };
 
-	if (!d->sink(d->arg, in, &why))
+	if (!sink(arg, in, &why))
 		return 0;
 	s->fatal = 1;
-	return scan_fail(s, s->p - 1, "%s", why.msg);
+	return scan_fail(s, at, "%s", why.msg);
 }
 
 static int
@@ -240,13 +204,12 @@ detection(struct scan *s, void *arg)
 	if (scan_peek(s) == '{' && d->shape.known && s->end - s->p > SHAPE_ROOM &&
 	    (end = eval_shape_read(&d->shape, s->p, &r->in))) {
 		s->p += end - s->p;
-		return give(s, d, &r->in);
+		return give(s, d->sink, d->arg, &r->in, s->p - 1);
 	}
 	record_reset(r);
 	if (scan_peek(s) != '{')
 		return scan_fail(s, s->p,
-		    "want a detection: {\"image_id\":, \"category_id\":, \"bbox\":, "
-		    "\"score\":}");
+		    "want a detection: {\"image_id\":, \"category_id\":, \"bbox\":, \"score\":}");
 	start = s->p;
 	if (scan_object(s, field, r))
 		return -1;
@@ -257,7 +220,7 @@ detection(struct scan *s, void *arg)
 			r->obj[i].image = r->in.image;
 			r->obj[i].image_len = r->in.image_len;
 			r->obj[i].image_id = r->in.image_id;
-			if (give(s, d, r->obj + i))
+			if (give(s, d->sink, d->arg, r->obj + i, s->p - 1))
 				return -1;
 		}
 		return 0;
@@ -267,7 +230,7 @@ detection(struct scan *s, void *arg)
 			return scan_fail(s, start, "a detection lacks \"%s\"", what[i]);
 	if (r->in.kind == EVAL_BY_ID && !r->in.image && !r->in.name)
 		eval_shape_learn(&d->shape, start, s->p);
-	return give(s, d, &r->in);
+	return give(s, d->sink, d->arg, &r->in, s->p - 1);
 }
 
 /* A key of an object that is not a record tells what the object is. */
@@ -278,63 +241,20 @@ is_record_key(const char *k, size_t n)
 		"bbox", "score", "filename", "frame_id", "objects" };
 
 	for (size_t i = 0; i < sizeof key / sizeof *key; i++)
-		if (strlen(key[i]) == n && !memcmp(key[i], k, n))
+		if (scan_is(k, n, key[i]))
 			return 1;
 	return 0;
 }
 
 static int
-wrapped(struct scan *s, struct reader *d)
+annotations(struct scan *s, void *arg, const char *k, size_t n)
 {
-	const char *k;
-	size_t n;
-	int more = 1;
+	struct reader *d = (struct reader *)arg;
 
-	s->p++;
-	for (; more; more = scan_next(s, '}')) {
-		size_t at;
-
-		scan_more(s);
-		at = (size_t)(s->p - s->buf);
-		if (more < 0 || scan_string(s, &k, &n) || scan_want(s, ':'))
-			return -1;
-		if (n == 11 && !memcmp(k, "annotations", 11)) {
-			d->array = 1;
-			if (scan_array(s, detection, d))
-				return -1;
-			continue;
-		}
-		while (scan_skip(s)) {
-			s->p = s->buf + at;
-			if (!scan_again(s))
-				return -1;
-			at = 0;
-			if (scan_string(s, &k, &n) || scan_want(s, ':'))
-				return -1;
-		}
-	}
-	return d->array
-		   ? 0
-		   : scan_fail(s, s->p - 1, "an object without \"annotations\" or a detection");
-}
-
-static int
-lines(struct scan *s, struct reader *d)
-{
-	while (scan_peek(s) || (scan_more(s) && scan_peek(s))) {
-		size_t at;
-
-		if (s->end - s->p < 4096)
-			scan_more(s);
-		at = (size_t)(s->p - s->buf);
-		while (detection(s, d)) {
-			s->p = s->buf + at;
-			if (s->fatal || !scan_again(s))
-				return -1;
-			at = 0;
-		}
-	}
-	return 0;
+	if (!scan_is(k, n, "annotations"))
+		return 1;
+	d->array = 1;
+	return scan_array(s, detection, d);
 }
 
 static int
@@ -353,54 +273,16 @@ json(struct scan *s, struct reader *d)
 		n = s->p[-1] == '"' ? n : 0;
 		s->p = s->buf + at;
 		if (n && is_record_key(k, n))
-			return lines(s, d);
-		if (wrapped(s, d))
+			return scan_values(s, detection, d);
+		if (scan_members(s, annotations, d))
 			return -1;
+		if (!d->array)
+			return scan_fail(s, s->p - 1,
+			    "an object without \"annotations\" or a detection");
 	}
 	while (!scan_peek(s) && scan_more(s))
 		;
 	return s->p == s->end ? 0 : scan_fail(s, s->p, "something follows the end of the JSON");
-}
-
-int
-eval_read_scan(struct scan *s, eval_sink *sink, void *arg, struct err *e)
-{
-	struct reader d = { .sink = sink, .arg = arg, .e = e };
-	int r;
-
-	if (scan_no_text(s, 1))
-		return scan_error(s, e);
-	while (!scan_peek(s) && scan_more(s))
-		;
-	if (s->p == s->end)
-		return s->error ? scan_error(s, e) : 0;
-	if (*s->p != '[' && *s->p != '{')
-		return eval_read_text(s, s->path, sink, arg, e);
-	r = json(s, &d);
-	if (!r && s->error)
-		r = -1;
-	if (r)
-		scan_error(s, e);
-	record_reset(&d.r);
-	free(d.r.obj);
-	free(d.r.obj_name);
-	return r;
-}
-
-int
-eval_read(const char *path, const struct eval_names *names, eval_sink *sink, void *arg,
-    struct err *e)
-{
-	struct scan s;
-	int r;
-
-	if (path_isdir(path))
-		return eval_read_folder(path, names, sink, arg, e);
-	if (scan_open(&s, path, e))
-		return -1;
-	r = eval_read_scan(&s, sink, arg, e);
-	scan_close(&s);
-	return r;
 }
 
 /* Detections from text: TSV, VOC's comp4 files, folders of txt files.
@@ -411,9 +293,9 @@ eval_read(const char *path, const struct eval_names *names, eval_sink *sink, voi
  * In a folder, a file named like a picture of the truth is of the last kind.  Which of the two is
  * decided for a whole folder: a box that sticks out of its picture is no fraction of it. */
 
-/* The next line; s->p moves behind it.  Empty lines are passed over. */
-int
-eval_line(struct scan *s, const char **from, const char **to)
+/* The next line; s->p moves behind it; 0: no more.  Empty lines are passed over. */
+static int
+next_line(struct scan *s, const char **from, const char **to)
 {
 	char *nl;
 
@@ -453,26 +335,45 @@ eval_words(const char *p, const char *end, const char **word, size_t *len, int m
 	}
 }
 
-/* The field p, n bytes, as a finite number; it ends at a byte that is no part of one. */
-static int
-number(struct scan *s, const char *p, size_t n, const char *what, double *v)
+int
+eval_lines(const char *path, eval_text_line *line, void *arg, struct err *e)
+{
+	const char *from, *to;
+	struct scan s;
+	int r = 0;
+
+	if (scan_open(&s, path, e))
+		return -1;
+	while (!r && next_line(&s, &from, &to))
+		r = line(&s, arg, from, to);
+	if (r || s.error)
+		r = scan_error(&s, e);
+	scan_close(&s);
+	return r;
+}
+
+/* It ends at a byte that is no part of a number. */
+int
+eval_number(struct scan *s, const char *p, size_t n, const char *what, double *v)
 {
 	const char *q = p;
 
 	if (scan_decimal(&q, v) || q != p + n || !isfinite(*v))
-		return scan_fail(
-		    s, p, "%s '%.*s' is not a finite number", what, n > 40 ? 40 : (int)n, p);
+		return scan_fail(s, p, "%s%s'%.*s' is not a finite number", what,
+		    *what ? " " : "", n > 40 ? 40 : (int)n, p);
 	return 0;
 }
 
-static int
-give_row(struct scan *s, eval_sink *sink, void *arg, const struct eval_in *in, const char *at)
+int
+eval_class_number(const char *p, size_t n, double most, int64_t *cls)
 {
-	struct err why = { "" };
+	const char *q = p;
+	double c;
 
-	if (!sink(arg, in, &why))
+	if (scan_decimal(&q, &c) || q != p + n || c < 0 || c != floor(c) || c >= most)
 		return 0;
-	return scan_fail(s, at, "%s", why.msg);
+	*cls = (int64_t)c;
+	return 1;
 }
 
 enum { C_IMAGE, C_CLASS, C_NAME, C_SCORE, C_X, C_Y, C_W, C_H, NCOL, MAXFIELD = 32 };
@@ -490,7 +391,7 @@ header(struct scan *s, const char *p, const char *end, int *col)
 		size_t n = (size_t)((tab ? tab : end) - p);
 
 		for (int i = 0; i < NCOL; i++)
-			if (strlen(col_name[i]) == n && !memcmp(col_name[i], p, n))
+			if (scan_is(p, n, col_name[i]))
 				col[i] = f;
 		p = tab ? tab + 1 : end;
 	}
@@ -565,7 +466,7 @@ tsv_fields(struct scan *s, const char *p, const char *end, struct tsv *t)
 		q = (const char *)memchr(p, '\t', (size_t)(end - p));
 		q = q ? q : end;
 		if (r != NCOL && r != C_IMAGE && r != C_NAME)
-			return number(s, p, (size_t)(q - p), col_name[r], &t->v[r]);
+			return eval_number(s, p, (size_t)(q - p), col_name[r], &t->v[r]);
 		if (r != NCOL) {
 			t->text[r] = p;
 			t->len[r] = (size_t)(q - p);
@@ -625,16 +526,16 @@ tsv(struct scan *s, const char *from, const char *to, eval_sink *sink, void *arg
 	memset(&t, 0, sizeof t);
 	if (*from == '#') {
 		r = header(s, from + 1, to, col);
-		more = eval_line(s, &from, &to);
+		more = next_line(s, &from, &to);
 	}
 	set_roles(&t, col);
 	while (!r && more) {
 		if (*from == '#' && !header(s, from + 1, to, col))
 			set_roles(&t, col);	/* of the next of files one after the other */
-		else if (tsv_line(s, from, to, &t, &in) || give_row(s, sink, arg, &in, from))
+		else if (tsv_line(s, from, to, &t, &in) || give(s, sink, arg, &in, from))
 			r = -1;
 		if (!r)
-			more = eval_line(s, &from, &to);
+			more = next_line(s, &from, &to);
 	}
 	free(t.buf[0]);
 	free(t.buf[1]);
@@ -657,7 +558,7 @@ comp4_line(struct scan *s, const char *p, const char *end, struct eval_in *in)
 		    "name score x y w h",
 		    n);
 	for (int i = 0; i < 5; i++)
-		if (number(s, w[i + 1], len[i + 1], what[i], v + i))
+		if (eval_number(s, w[i + 1], len[i + 1], what[i], v + i))
 			return -1;
 	in->image = w[0];
 	in->image_len = len[0];
@@ -703,9 +604,9 @@ comp4(struct scan *s, const char *path, const char *from, const char *to, eval_s
 		return scan_fail(s, from, "VOC detections, but no class in the file's name: want "
 		    "comp4_det_SET_CLASS.txt");
 	while (!r && more) {
-		r = comp4_line(s, from, to, &in) || give_row(s, sink, arg, &in, from) ? -1 : 0;
+		r = comp4_line(s, from, to, &in) || give(s, sink, arg, &in, from) ? -1 : 0;
 		if (!r)
-			more = eval_line(s, &from, &to);
+			more = next_line(s, &from, &to);
 	}
 	free(name);
 	return r;
@@ -717,7 +618,7 @@ eval_read_text(struct scan *s, const char *path, eval_sink *sink, void *arg, str
 	const char *from, *to;
 	int r;
 
-	if (!eval_line(s, &from, &to))
+	if (!next_line(s, &from, &to))
 		return s->error ? scan_error(s, e) : 0;
 	r = *from == '#' || memchr(from, '\t', (size_t)(to - from)) ? tsv(s, from, to, sink, arg) :
 	    comp4(s, path, from, to, sink, arg);
@@ -757,6 +658,14 @@ eval_folder(const char *path, char ***file, struct err *e)
 	return n;
 }
 
+void
+eval_folder_free(char **file, int n)
+{
+	for (int i = 0; i < n; i++)
+		free(file[i]);
+	free(file);
+}
+
 struct folder {
 	int look, relative;		/* look: only to find out whether they are fractions */
 	long like, unlike;		/* lines all in 0..1; whose last number is no score */
@@ -788,14 +697,14 @@ judge(struct scan *s, struct folder *f, const char *p, const double *v)
 
 /* One line of a file named like its picture. */
 static int
-picture_line(struct scan *s, const char *p, const char *end, struct folder *f)
+picture_line(struct scan *s, void *arg, const char *p, const char *end)
 {
+	struct folder *f = (struct folder *)arg;
 	struct eval_in *in = &f->in;
 	const char *w[6];
 	size_t len[6];
-	double v[5], c;
+	double v[5];
 	int n = eval_words(p, end, w, len, 6), relative = f->relative;
-	const char *q;
 
 	if (n != 6)
 		return scan_fail(s, p,
@@ -803,7 +712,7 @@ picture_line(struct scan *s, const char *p, const char *end, struct folder *f)
 		    "(fractions)",
 		    n);
 	for (int i = 0; i < 5; i++)
-		if (number(s, w[i + 1], len[i + 1], "value", v + i))
+		if (eval_number(s, w[i + 1], len[i + 1], "value", v + i))
 			return -1;
 	if (f->look)
 		return judge(s, f, p, v);
@@ -813,37 +722,26 @@ picture_line(struct scan *s, const char *p, const char *end, struct folder *f)
 	in->y = v[relative ? 1 : 2];
 	in->w = v[relative ? 2 : 3];
 	in->h = v[relative ? 3 : 4];
-	q = w[0];
-	if (!scan_decimal(&q, &c) && q == w[0] + len[0] && c >= 0 && c == floor(c) && c < 1e6) {
+	if (eval_class_number(w[0], len[0], 1e6, &in->cls)) {
 		in->kind = EVAL_BY_INDEX;
-		in->cls = (int64_t)c;
 		in->name = NULL;
 	} else {
 		in->kind = EVAL_BY_NAME;
 		in->name = w[0];
 		in->name_len = len[0];
 	}
-	return give_row(s, f->sink, f->arg, in, p);
+	return give(s, f->sink, f->arg, in, p);
 }
 
 static int
 picture_file(const char *path, struct folder *f, struct err *e)
 {
-	const char *base = path_base(path), *from, *to;
-	struct scan s;
-	int r = 0;
+	const char *base = path_base(path);
 
-	if (scan_open(&s, path, e))
-		return -1;
 	memset(&f->in, 0, sizeof f->in);
 	f->in.image = base;
 	f->in.image_len = strlen(base) - 4;
-	while (!r && eval_line(&s, &from, &to))
-		r = picture_line(&s, from, to, f);
-	if (r || s.error)
-		r = scan_error(&s, e);
-	scan_close(&s);
-	return r;
+	return eval_lines(path, picture_line, f, e);
 }
 
 static int
@@ -889,8 +787,49 @@ eval_read_folder(const char *path, const struct eval_names *names, eval_sink *si
 	for (int i = 0; i < n && !r; i++)
 		r = is_comp4(file[i], names) ? comp4_file(file[i], &f, e) :
 		    picture_file(file[i], &f, e);
-	for (int i = 0; i < n; i++)
-		free(file[i]);
-	free(file);
+	eval_folder_free(file, n);
+	return r;
+}
+
+/* ---- any kind ---- */
+
+int
+eval_read_scan(struct scan *s, eval_sink *sink, void *arg, struct err *e)
+{
+	struct reader d = { .sink = sink, .arg = arg, .e = e };
+	int r;
+
+	if (scan_no_text(s, 1))
+		return scan_error(s, e);
+	while (!scan_peek(s) && scan_more(s))
+		;
+	if (s->p == s->end)
+		return s->error ? scan_error(s, e) : 0;
+	if (*s->p != '[' && *s->p != '{')
+		return eval_read_text(s, s->path, sink, arg, e);
+	r = json(s, &d);
+	if (!r && s->error)
+		r = -1;
+	if (r)
+		scan_error(s, e);
+	record_reset(&d.r);
+	free(d.r.obj);
+	free(d.r.obj_name);
+	return r;
+}
+
+int
+eval_read(const char *path, const struct eval_names *names, eval_sink *sink, void *arg,
+    struct err *e)
+{
+	struct scan s;
+	int r;
+
+	if (path_isdir(path))
+		return eval_read_folder(path, names, sink, arg, e);
+	if (scan_open(&s, path, e))
+		return -1;
+	r = eval_read_scan(&s, sink, arg, e);
+	scan_close(&s);
 	return r;
 }

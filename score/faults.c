@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "score/score.h"
+#include "score/int.h"
 
 static const double FORE = 0.5, BACK = 0.1, CONF = 0.25, PAIR = 0.45;
 
@@ -38,6 +38,12 @@ eval_errors_close(struct eval_errors *x)
 	free(x->pair);
 	free(x->near);
 	free(x);
+}
+
+static int
+is_wrong(const struct eval_fault *f)
+{
+	return f->kind != EVAL_TP && f->kind != EVAL_IGNORED;
 }
 
 /* One picture: ord[] detections by score, g[] the truths that count.  IoUs are computed where they
@@ -162,10 +168,9 @@ nearest(const void *pa, const void *pb)
 {
 	const struct near *a = (const struct near *)pa, *b = (const struct near *)pb;
 
-	return a->iou > b->iou	 ? -1
-	       : a->iou < b->iou ? 1
-	       : a->d != b->d	 ? a->d - b->d
-				 : a->g - b->g;
+	if (a->iou != b->iou)
+		return a->iou > b->iou ? -1 : 1;
+	return a->d != b->d ? a->d - b->d : a->g - b->g;
 }
 
 /* Confusion: detections over 0.25, pairs over IoU 0.45 whatever their class, best IoU first. */
@@ -211,15 +216,17 @@ set_scene(struct eval_errors *x, struct scene *s, int pic, const struct eval_ima
 	for (int i = 0; i < im->nbox; i++)
 		if (eval_soft(&x->opt, EV_COCO, im->box[i].flags) == EV_TRUTH) {
 			s->owner[s->ng] = -1;
-			s->t[s->ng] = (struct eval_found){ -HUGE_VAL, im->box[i].area, pic,
-				im->box[i].cls, i, 1 };
+			s->t[s->ng] = (struct eval_found){ .score = -HUGE_VAL,
+				.area = im->box[i].area, .pic = pic, .cls = im->box[i].cls,
+				.box = i, .missed = 1 };
 			s->g[s->ng++] = i;
 		}
 	for (int d = 0; d < s->nd; d++) {
 		const struct eval_det *det = im->det + s->ord[d];
 
-		s->f[d] = (struct eval_fault){ det->score, 0, det->x, det->y, det->w, det->h, pic,
-			det->cls, -1, EVAL_BOTH };
+		s->f[d] = (struct eval_fault){ .score = det->score, .x = det->x, .y = det->y,
+			.w = det->w, .h = det->h, .pic = pic, .cls = det->cls, .fix = -1,
+			.kind = EVAL_BOTH };
 	}
 }
 
@@ -261,8 +268,8 @@ eval_errors_add(void *arg, int pic, const struct eval_image *im)
  * FP + FN), least over the score threshold of a class: that is its operating threshold. */
 
 enum { V_BASE = 0, V_MISS = EVAL_IGNORED, V_FP, V_FN };
-const char *const eval_tide_name[EVAL_TIDE] = { "AP50", "Loc", "Cls", "Dupe", "Bkg", "Both", "Miss",
-	"FalsePos", "FalseNeg" };
+static const char *const tide_name[EVAL_TIDE] = { "AP50", "Loc", "Cls", "Dupe", "Bkg", "Both",
+	"Miss", "FalsePos", "FalseNeg" };
 
 static int
 by_score(const void *pa, const void *pb)
@@ -270,10 +277,9 @@ by_score(const void *pa, const void *pb)
 	const struct eval_fault *a = *(const struct eval_fault *const *)pa;
 	const struct eval_fault *b = *(const struct eval_fault *const *)pb;
 
-	return a->score > b->score   ? -1
-	       : a->score < b->score ? 1
-	       : a->pic != b->pic    ? (a->pic > b->pic) - (a->pic < b->pic)
-				     : (a > b) - (a < b);
+	if (a->score != b->score)
+		return a->score > b->score ? -1 : 1;
+	return a->pic != b->pic ? a->pic - b->pic : (a > b) - (a < b);
 }
 
 struct tide {
@@ -347,7 +353,7 @@ class_lrp(const struct eval_fault *const *f, size_t n, double npos)
 		double v;
 
 		tp += f[i]->kind == EVAL_TP;
-		fp += f[i]->kind != EVAL_TP && f[i]->kind != EVAL_IGNORED;
+		fp += is_wrong(f[i]);
 		loss += f[i]->kind == EVAL_TP ? 1 - f[i]->iou : 0;
 		if (i + 1 < n && f[i + 1]->score == f[i]->score) /* all of a score, or none */
 			continue;
@@ -466,7 +472,7 @@ eval_analysis_print(FILE *f, const struct eval_analysis *a, const struct eval_tr
     int per_class)
 {
 	for (int v = 0; v < EVAL_TIDE; v++)
-		fprintf(f, "tide\t-\t%s\t%.17g\n", eval_tide_name[v], a->tide[v]);
+		fprintf(f, "tide\t-\t%s\t%.17g\n", tide_name[v], a->tide[v]);
 	put_lrp(f, "-", &a->mean, 0);
 	for (int c = 0; c < truth->nclass && per_class; c++)
 		if (a->lrp[c].all >= 0) {
@@ -489,7 +495,7 @@ eval_operating(struct eval *e)
 {
 	struct eval_point p = { 0, 0, 0, -1 };
 
-	if (e->opt.rules >> EV_COCO & 1)
+	if (eval_has(&e->opt, EV_COCO))
 		p = eval_best_all(e);
 	return p.f1 > 0 ? p.thr : 0.25;
 }
@@ -524,12 +530,12 @@ put_name(FILE *f, const struct eval_truth *t, int pic)
 	tsv_name(f, eval_pic_id(t->pic + pic, id));
 }
 
-static void
-put_class(FILE *f, const struct eval_truth *t, int c)
+void
+eval_put_class(FILE *f, const struct eval_truth *t, int c)
 {
 	char id[32];
 
-	tsv_name(f, eval_class_name(t, c, id));
+	tsv_name(f, c < 0 ? "-" : eval_class_name(t, c, id));
 }
 
 /* ---- worst pictures ---- */
@@ -554,8 +560,7 @@ eval_worst(const struct eval_errors *x, int npic, double thr, int *n)
 	for (size_t i = 0; i < x->n; i++)
 		if (x->f[i].score >= thr) {
 			t[x->f[i].pic].tp += x->f[i].kind == EVAL_TP;
-			t[x->f[i].pic].fp +=
-			    x->f[i].kind != EVAL_TP && x->f[i].kind != EVAL_IGNORED;
+			t[x->f[i].pic].fp += is_wrong(x->f + i);
 		}
 	for (size_t i = 0; i < x->nt; i++)
 		t[x->t[i].pic].fn += x->t[i].score < thr;
@@ -611,8 +616,7 @@ eval_sure_faults(const struct eval_errors *x, double thr, int *n)
 	size_t k = 0;
 
 	for (size_t i = 0; i < x->n; i++)
-		if (x->f[i].score >= thr && x->f[i].kind != EVAL_TP &&
-		    x->f[i].kind != EVAL_IGNORED && x->f[i].kind != EVAL_DUPE)
+		if (x->f[i].score >= thr && is_wrong(x->f + i) && x->f[i].kind != EVAL_DUPE)
 			p[k++] = x->f + i;
 	qsort(p, k, sizeof *p, fault_order);
 	*n = k < MOST ? (int)k : MOST;
@@ -645,7 +649,7 @@ eval_write_suspects(FILE *f, struct eval *e, const struct eval_truth *truth, str
 	for (int i = 0; i < nf; i++) {
 		put_name(f, truth, p[i]->pic);
 		fprintf(f, "\t%s\t", eval_fault_name[p[i]->kind]);
-		put_class(f, truth, p[i]->cls);
+		eval_put_class(f, truth, p[i]->cls);
 		fprintf(f, "\t%.17g\t%.17g\t%.17g\t%.17g\t%.17g\t-\n", p[i]->score, p[i]->x,
 		    p[i]->y, p[i]->w, p[i]->h);
 	}
@@ -654,7 +658,7 @@ eval_write_suspects(FILE *f, struct eval *e, const struct eval_truth *truth, str
 
 		put_name(f, truth, m[i]->pic);
 		fprintf(f, "\tmissed\t");
-		put_class(f, truth, m[i]->cls);
+		eval_put_class(f, truth, m[i]->cls);
 		fprintf(f, "\t-\t%.17g\t%.17g\t%.17g\t%.17g\t%lld\n", b->x, b->y, b->w, b->h,
 		    (long long)b->id);
 	}
@@ -699,9 +703,9 @@ eval_write_confusion(FILE *f, struct eval *e, const struct eval_truth *truth,
 	(void)e;
 	fprintf(f, "#truth\tdetected\tcount\n");
 	for (size_t i = 0; i < n; i++) {
-		put_class(f, truth, c[i].truth);
+		eval_put_class(f, truth, c[i].truth);
 		putc('\t', f);
-		put_class(f, truth, c[i].detected);
+		eval_put_class(f, truth, c[i].detected);
 		fprintf(f, "\t%zu\n", c[i].n);
 	}
 	free(c);

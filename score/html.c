@@ -45,26 +45,17 @@ static const char script[] =
     "Array.from(b.rows).sort(function(p,q){var x=v(p),y=v(q);return x<y?-d:x>y?d:0}).forEach("
     "function(r){b.appendChild(r)})}})})\n";
 
-/* Bytes of the character at s, 0 if it is none that a page may hold. */
+/* Bytes of the character at s, 0 if it is none that a page may hold: no control, no U+FFFE. */
 static int
 character(const unsigned char *s)
 {
-	int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 :
-	    s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+	int n = utf8_len((const char *)s);
 
 	if (n == 1)
 		return (s[0] >= ' ' && s[0] < 127) || s[0] == '\t' || s[0] == '\n';
-	for (int i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if (n == 2 && s[0] == 0xc2 && s[1] < 0xa0)		/* C1 controls */
+	if (n == 2 && s[0] == 0xc2 && s[1] < 0xa0)
 		return 0;
-	if (n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) ||
-	    (s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe)))
-		return 0;
-	if (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90)))
-		return 0;
-	return n;
+	return n == 3 && s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe ? 0 : n;
 }
 
 /* At most so many characters, then an ellipsis. */
@@ -141,6 +132,26 @@ report_cell(FILE *f, const char *text)
 	fputs("<td class=\"t\">", f);
 	report_text(f, text);
 	fputs("</td>", f);
+}
+
+void
+report_table(FILE *f, const char *heads)
+{
+	fputs("<div class=\"wide\"><table class=\"sort\"><thead><tr>", f);
+	for (size_t n; *heads; heads += n + (heads[n] == '|')) {
+		int text = *heads == '*';
+
+		n = strcspn(heads, "|");
+		fprintf(f, "<th%s>%.*s</th>", text ? " class=\"t\"" : "", (int)n - text,
+		    heads + text);
+	}
+	fputs("</tr></thead><tbody>\n", f);
+}
+
+void
+report_table_end(FILE *f)
+{
+	fputs("</tbody></table></div>\n", f);
 }
 
 /* ---- plots: both axes 0..1 ---- */

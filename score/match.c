@@ -6,21 +6,20 @@
  * name turns out to be unknown so that all names must be seen first, reading starts again and
  * keeps everything until the end; from a pipe it does so from the start. */
 #include <pthread.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "score/score.h"
+#include "score/int.h"
 
 static int eval_side_of(struct eval_set *s, const struct eval_in *in);
 
 static int eval_settle_classes(struct eval_set *s, struct err *e);
 
-static void eval_classes_open(struct eval_set *s);
-
 static void eval_classes_clear(struct eval_set *s);
 
-enum { BLOCK = 1 << 14 };		/* detections */
+enum { BLOCK = 1 << 14, TRIED = 2000 };	/* detections; those whose form is looked at */
 
 static void
 eval_set_open(struct eval_set *s, const struct eval_truth *t, struct eval *ev)
@@ -30,15 +29,16 @@ eval_set_open(struct eval_set *s, const struct eval_truth *t, struct eval *ev)
 	s->ev = ev;
 	s->seen = (unsigned char *)xcalloc((size_t)t->n, 1);
 	s->last_pic = s->last_side = -1;
-	eval_classes_open(s);
 }
 
 static void
 forget(struct eval_set *s)
 {
 	eval_classes_clear(s);
-	eval_hash_free(&s->unknown);
+	keys_free(&s->unknown);
 	s->total = s->low = s->bad_images = s->several = s->bad_classes = s->dup_images = s->n = 0;
+	s->tried = 0;
+	memset(s->fits, 0, sizeof s->fits);
 	s->last_pic = -1;
 	s->last_len = 0;
 	memset(s->seen, 0, (size_t)s->truth->n);
@@ -48,7 +48,6 @@ static void
 eval_set_close(struct eval_set *s)
 {
 	forget(s);
-	eval_hash_free(&s->class_at);
 	free(s->raw);
 	free(s->other);
 	free(s->seen);
@@ -87,8 +86,7 @@ unknown_picture(struct eval_set *s, const struct eval_in *in)
 		n = (size_t)snprintf(id, sizeof id, "%lld", (long long)in->image_id);
 	s->bad_images++;
 	s->several += s->last_pic == -2;
-	if (eval_hash_get(&s->unknown, name, strnlen(name, n)) < 0)	/* in the order they come */
-		eval_hash_put(&s->unknown, name, n, (int)s->unknown.n);
+	keys_add(&s->unknown, name, strnlen(name, n));
 }
 
 /* ---- scoring ---- */
@@ -233,6 +231,41 @@ flush_all(struct eval_set *s)
 
 /* ---- one detection ---- */
 
+/* Does a box lie on a truth of its picture, whatever the class? */
+static int
+lies_on(const struct eval_set *s, const struct eval_pic *p, const double b[4])
+{
+	for (int i = 0; i < p->n; i++) {
+		const struct box *t = s->truth->box + p->first + i;
+		double w = fmin(b[0] + b[2], t->x + t->w) - fmax(b[0], t->x);
+		double h = fmin(b[1] + b[3], t->y + t->h) - fmax(b[1], t->y);
+
+		if (w > 0 && h > 0 && w * h >= .7 * (b[2] * b[3] + t->w * t->h - w * h))
+			return 1;
+	}
+	return 0;
+}
+
+/* The numbers of a detection read in other ways that writers of such files have. */
+static void
+try_readings(struct eval_set *s, const struct eval_pic *p, const struct eval_in *in,
+    const struct eval_det *d)
+{
+	double x = in->x, y = in->y, w = in->w, h = in->h, pw = p->w, ph = p->h;
+	double pixels[][4] = { { x, y, w - x, h - y }, { x - w / 2, y - h / 2, w, h },
+		{ x * pw, y * ph, w * pw, h * ph },
+		{ (x - w / 2) * pw, (y - h / 2) * ph, w * pw, h * ph } };
+	double given[] = { d->x, d->y, d->w, d->h };
+	double second[] = { (y - h / 2) * pw, (w - in->score / 2) * ph, h * pw, in->score * ph };
+
+	s->tried++;
+	s->fits[EVAL_AS_GIVEN] += (size_t)lies_on(s, p, given);
+	for (int k = EVAL_CORNERS; k <= EVAL_CENTRED_FRACTIONS && !in->relative; k++)
+		s->fits[k] += (size_t)lies_on(s, p, pixels[k - EVAL_CORNERS]);
+	if (in->relative)
+		s->fits[EVAL_SCORE_FIRST] += (size_t)lies_on(s, p, second);
+}
+
 static int
 start_again(struct eval_set *s, struct err *e)
 {
@@ -271,6 +304,8 @@ keep(struct eval_set *s, int pic, int side, const struct eval_in *in, struct err
 		d->w = in->w * p->w;
 		d->h = in->h * p->h;
 	}
+	if (s->tried < TRIED)
+		try_readings(s, p, in, d);
 	return 0;
 }
 
@@ -363,21 +398,9 @@ eval_set_read(struct eval_set *s, char *const *path, int n,
 /* Which class of the truth a detection's class is.
  *
  * Classes of the detections (sides) are told apart by all that the file says: number and name.
- * Names count where both have them, ids where the truth has its own, else numbers.  When a name is
+ * Names count where both have them (of a name that stands twice, the class with the detection's
+ * number), ids where the truth has its own, else numbers.  When a name is
  * unknown, positions decide if both sides count the same classes; that is known only at the end. */
-
-static void
-eval_classes_open(struct eval_set *s)
-{
-	const struct eval_truth *t = s->truth;
-
-	for (int i = 0; i < t->nclass; i++) {	/* of equal names the first */
-		const char *name = t->class_name[i];
-
-		if (name && eval_hash_get(&s->class_at, name, strlen(name)) < 0)
-			eval_hash_put(&s->class_at, name, strlen(name), i);
-	}
-}
 
 /* Forget the classes of the detections. */
 static void
@@ -401,7 +424,8 @@ class_of(const struct eval_set *s, const struct eval_side *d)
 	int64_t n = d->cls;
 
 	if (d->name)
-		return eval_hash_get(&s->class_at, d->name, strlen(d->name));
+		return class_named(t->class_name, t->nclass, d->name,
+		    d->kind == EVAL_BY_INDEX ? n : -1);
 	if (d->kind == EVAL_BY_ID && t->ids)
 		return eval_truth_class(t, n);
 	if (d->kind == EVAL_BY_ID) /* yolo-detect -f coco writes class + 1 where it knows no ids */
@@ -528,6 +552,11 @@ eval_settle_classes(struct eval_set *s, struct err *e)
 	int64_t most = -1, count;
 	int named = 0, numbered = 1;
 
+	for (int i = 0; i < s->nside; i++)
+		if (s->side[i].to == -2)
+			return err_set(e, "class '%.200s' stands twice in the truth, and the "
+			    "detections do not say which is meant: want its number or category_id "
+			    "with them", s->side[i].name);
 	if (s->skip_unknown < 0)
 		return 0;
 	if (numbers_fit(s, e))
@@ -591,26 +620,58 @@ static int
 tell_pictures(struct eval_run *r, struct err *e)
 {
 	struct eval_set *s = &r->set;
-	const char *first[5] = { NULL };
 	char list[400] = "", several[80] = "";
 
 	if (!s->bad_images)
 		return 0;
-	for (size_t i = 0; i < s->unknown.cap; i++)
-		if (s->unknown.key[i] && s->unknown.value[i] < 5)
-			first[s->unknown.value[i]] = s->unknown.key[i];
-	for (int k = 0; k < 5 && first[k]; k++)
-		list_add(list, sizeof list, first[k]);
+	for (int k = 0; k < 5 && k < s->unknown.n; k++)
+		list_add(list, sizeof list, keys_text(&s->unknown, k));
 	if (s->several)
 		snprintf(several, sizeof several, " (%zu have names of more than one picture)",
 		    s->several);
-	err_set(e, "%zu detections of %zu pictures that are not in the truth%s: %s%s",
+	err_set(e, "%zu detections of %d pictures that are not in the truth%s: %s%s",
 	    s->bad_images, s->unknown.n, several, list, s->unknown.n > 5 ? ", ..." : "");
 	if (r->unknown <= 0)
 		return -1;
 	if (r->tell)
 		warn("%s; left out", e->msg);
 	return 0;
+}
+
+/* Do the boxes lie on truths if their numbers are read in another way, and not as they are? */
+static void
+tell_form(const struct eval_run *r)
+{
+	static const char *const form[] = { NULL, "corners, x1 y1 x2 y2, not x y width height",
+		"centre and size, not corner and size", "fractions of the picture, not pixels",
+		"centre and size in fractions of the picture, not pixels",
+		"class score cx cy w h, not class cx cy w h score" };
+	const struct eval_set *s = &r->set;
+	int best = EVAL_AS_GIVEN;
+
+	for (int k = 0; k < EVAL_READINGS; k++)
+		if (s->fits[k] > s->fits[best])
+			best = k;
+	if (r->tell && best && s->fits[best] > 2 * s->fits[0] && 4 * s->fits[best] >= s->tried)
+		warn("%zu of the first %zu detections lie on a truth, but %zu would as %s: are "
+		    "they of that form?", s->fits[0], s->tried, s->fits[best], form[best]);
+}
+
+/* Are the numbers of the classes those of the truth less one? */
+static int
+from_zero(const struct eval_set *s)
+{
+	const struct eval_truth *t = s->truth;
+	int64_t lo = INT64_MAX, hi = INT64_MIN;
+
+	for (int i = 0; i < s->nside; i++) {
+		if (s->side[i].kind != EVAL_BY_ID || s->side[i].name)
+			return 0;
+		lo = s->side[i].cls < lo ? s->side[i].cls : lo;
+		hi = s->side[i].cls > hi ? s->side[i].cls : hi;
+	}
+	return s->nside && t->nclass && lo == 0 && hi < t->nclass &&
+	    (!t->ids || (t->class_id[0] == 1 && t->class_id[t->nclass - 1] == t->nclass));
 }
 
 static int
@@ -627,8 +688,9 @@ tell_classes(struct eval_run *r, struct err *e)
 			snprintf(num, sizeof num, "%lld", (long long)s->side[i].cls);
 			list_add(list, sizeof list, s->side[i].name ? s->side[i].name : num);
 		}
-	err_set(e, "%zu detections of %d classes that are not in the truth: %s%s", s->bad_classes,
-	    n, list, n > 5 ? ", ..." : "");
+	err_set(e, "%zu detections of %d classes that are not in the truth: %s%s%s", s->bad_classes,
+	    n, list, n > 5 ? ", ..." : "", from_zero(s) ? " (are they counted from 0? the "
+	    "truth's ids are from 1, so all would be one off)" : "");
 	if (r->unknown < 0)
 		return -1;
 	if (r->tell)
@@ -727,6 +789,7 @@ eval_run(struct eval_run *r, char *const *path, int n, struct err *e)
 	    tell_twice(r, e))
 		return -1;
 	tell_map(r);
+	tell_form(r);
 	if (r->tell)
 		tell_absent(r);
 	if (r->tell && !quiet)

@@ -8,13 +8,7 @@
 
 #include "score/int.h"
 
-enum { EVAL_SCORES = 1001 };	/* scores k / 1000 of a curve over them */
-
-static void eval_figure_curves(FILE *f, struct eval *e, const struct eval_truth *truth);
-
-static void eval_figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *truth);
-
-static void eval_figure_analysis(FILE *f, const struct eval_analysis *a);
+enum { SCORES = 1001 };	/* scores k / 1000 of a curve over them */
 
 enum { CLASSES = 400, LISTED = 25, CHANGES = 12 };
 
@@ -59,20 +53,19 @@ headline(FILE *f, const struct eval_report *r)
 	struct eval_row row[EVAL_ROWS];
 	int n = eval_total(r->ev, NULL, row);
 
-	if (r->ev->opt.rules >> EV_COCO & 1) {
+	if (eval_has(&r->ev->opt, EV_COCO)) {
 		fputs("<div class=\"cards\">\n", f);
 		for (int k = 0; k < 7; k++)
 			card(f, top[k], eval_get(row, n, "coco", top[k]));
 		fputs("</div>\n", f);
 	}
 	report_section(f, "Numbers by rule",
-	    "Undefined is a dash. P, R and F1 are at the score that "
-	    "makes F1 best (coco, ultralytics), at a fixed score (darknet), of the whole list "
-	    "(ultralytics-2019).");
+	    "Undefined is a dash. P, R and F1 are at the score that makes F1 best (coco, "
+	    "ultralytics), at a fixed score (darknet), of the whole list (ultralytics-2019).");
 	fputs("<div class=\"row\">\n", f);
 	for (int i = 0, j; i < n; i = j) {
-		fprintf(
-		    f, "<table><thead><tr><th>%s</th><th></th></tr></thead><tbody>\n", row[i].rule);
+		fprintf(f, "<table><thead><tr><th>%s</th><th></th></tr></thead><tbody>\n",
+		    row[i].rule);
 		for (j = i; j < n && row[j].rule == row[i].rule; j++) {
 			fprintf(f, "<tr><td>%s</td>", row[j].metric);
 			report_number(f, row[j].value, decimals(row[j].metric));
@@ -113,10 +106,8 @@ changes(FILE *f, const struct eval_report *r)
 		double d = c[k].row.value - c[k].base;
 
 		if (d && (k < CHANGES || k >= n - CHANGES)) {
-			b[shown] =
-			    (struct report_bar){ eval_class_name(r->truth, c[k].cls, id[shown]),
-				    NULL, d, 0, 0, 0 };
-			shown++;
+			b[shown].name = eval_class_name(r->truth, c[k].cls, id[shown]);
+			b[shown++].value = d;
 		}
 	}
 	fprintf(f, "<div><h3>AP by class: largest changes%s%s</h3>\n", n ? ", " : "",
@@ -143,6 +134,7 @@ versus_rows(FILE *f, const struct eval_report *r)
 	for (int k = 0; k < r->nversus; k++) {
 		const struct eval_versus *v = r->versus + k;
 		int n = decimals(v->row.metric);
+		const char *way;
 
 		fprintf(f, "<tr><td>%s %s</td>", v->row.rule, v->row.metric);
 		report_number(f, v->row.value, n);
@@ -151,11 +143,10 @@ versus_rows(FILE *f, const struct eval_report *r)
 			fputs("<td>-</td><td>-</td></tr>\n", f);
 			continue;
 		}
-		fprintf(f, "<td class=\"%s\" data-v=\"%.9g\">%+.*f</td>",
-		    !v->interval || (v->low <= 0 && v->high >= 0) ? ""
-		    : v->diff > 0				  ? "up"
-								  : "down",
-		    v->diff, n, v->diff);
+		way = !v->interval || (v->low <= 0 && v->high >= 0) ? "" :
+		    v->diff > 0 ? "up" : "down";
+		fprintf(f, "<td class=\"%s\" data-v=\"%.9g\">%+.*f</td>", way, v->diff, n,
+		    v->diff);
 		if (v->interval)
 			fprintf(f, "<td>%+.*f .. %+.*f</td></tr>\n", n, v->low, n, v->high);
 		else
@@ -172,25 +163,23 @@ comparison(FILE *f, const struct eval_report *r)
 
 	name = (char (*)[40])xcalloc((size_t)r->nversus + 1, sizeof *name);
 	snprintf(note, sizeof note,
-	    "Ours less the base's, with the interval that holds the difference "
-	    "in %g %% of %d resamplings of the pictures (paired bootstrap). Grey: the interval "
-	    "holds 0.",
+	    "Ours less the base's, with the interval that holds the difference in %g %% of %d "
+	    "resamplings of the pictures (paired bootstrap). Grey: the interval holds 0.",
 	    100 * r->level, r->resamplings);
 	report_section(f, "Comparison", note);
-	fputs(
-	    "<div class=\"row\">\n<div class=\"wide\"><table "
-	    "class=\"sort\"><thead><tr><th>metric</th>"
-	    "<th>ours</th><th>base</th><th>difference</th><th>interval</th></tr></thead><tbody>\n",
-	    f);
+	fputs("<div class=\"row\">\n", f);
+	report_table(f, "metric|ours|base|difference|interval");
 	versus_rows(f, r);
-	fputs("</tbody></table></div>\n<div><h3>Differences</h3>\n", f);
+	report_table_end(f);
+	fputs("<div><h3>Differences</h3>\n", f);
 	for (int k = 0; k < r->nversus; k++) {
 		const struct eval_versus *v = r->versus + k;
 
 		if (!v->defined || !is_share(v->row.metric))
 			continue;
 		snprintf(name[n], sizeof name[n], "%s %s", v->row.rule, v->row.metric);
-		b[n] = (struct report_bar){ name[n], NULL, v->diff, v->low, v->high, v->interval };
+		b[n] = (struct report_bar){ .name = name[n], .value = v->diff, .low = v->low,
+			.high = v->high, .whiskers = v->interval };
 		n++;
 	}
 	report_bars(f, b, n, 1);
@@ -227,8 +216,7 @@ class_row(FILE *f, const struct eval_report *r, const struct eval_tables *tab, i
 		    ap, 100 * ap, ap);
 	for (int k = 0; k < 7; k++)
 		report_number(f, eval_get(row, n, rule, k == 2 ? ar : col[k]), 4);
-	if (r->analysis)
-		report_number(f, r->analysis->lrp[c].all, 4);
+	report_number(f, r->analysis->lrp[c].all, 4);
 	fputs("</tr>\n", f);
 }
 
@@ -239,22 +227,15 @@ classes(FILE *f, const struct eval_report *r)
 	char note[120];
 
 	snprintf(note, sizeof note,
-	    "P, R and F1 at the class's best F1 and its score, IoU 0.5. Click a "
-	    "head to sort.%s",
+	    "P, R and F1 at the class's best F1 and its score, IoU 0.5. Click a head to sort.%s",
 	    r->truth->nclass > CLASSES ? " Only the first classes; -C prints all." : "");
 	report_section(f, "Classes", note);
-	fputs(
-	    "<div class=\"wide\"><table class=\"sort\"><thead><tr><th>class</th><th>truths</th><th>"
-	    "detections</th><th>AP</th><th>AP50</th><th>AP75</th><th>AR</th><th>P</th><th>R</"
-	    "th><th>F1"
-	    "</th><th>score</th>",
-	    f);
-	fputs(r->analysis ? "<th>oLRP</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n", f);
+	report_table(f, "class|truths|detections|AP|AP50|AP75|AR|P|R|F1|score|oLRP");
 	eval_tables(&tab, r->ev, NULL);
 	for (int c = 0; c < r->truth->nclass && c < CLASSES; c++)
 		class_row(f, r, &tab, c);
 	eval_tables_free(&tab);
-	fputs("</tbody></table></div>\n", f);
+	report_table_end(f);
 }
 
 /* ---- lists ---- */
@@ -278,17 +259,14 @@ worst(FILE *f, const struct eval_report *r, double thr)
 	snprintf(note, sizeof note, "Most errors among detections with a score of %.4g or more%s",
 	    thr, n > LISTED ? "; -O worst=FILE lists more." : ".");
 	report_section(f, "Worst pictures", note);
-	fputs("<div class=\"wide\"><table "
-	      "class=\"sort\"><thead><tr><th>picture</th><th>id</th><th>errors"
-	      "</th><th>right</th><th>wrong</th><th>missed</th></tr></thead><tbody>\n",
-	    f);
+	report_table(f, "picture|id|errors|right|wrong|missed");
 	for (int i = 0; i < n && i < LISTED; i++) {
 		fputs("<tr>", f);
 		picture(f, r->truth, t[i].pic);
 		fprintf(f, "<td>%ld</td><td>%ld</td><td>%ld</td><td>%ld</td></tr>\n",
 		    t[i].fp + t[i].fn, t[i].tp, t[i].fp, t[i].fn);
 	}
-	fputs("</tbody></table></div>\n", f);
+	report_table_end(f);
 	free(t);
 }
 
@@ -307,14 +285,9 @@ suspects(FILE *f, const struct eval_report *r, double thr)
 	char id[32];
 
 	report_section(f, "Suspicious labels",
-	    "Sure detections that no label explains, and large labels "
-	    "that nothing came near: perhaps the label is missing, misplaced or wrong.");
-	fputs("<div class=\"wide\"><table "
-	      "class=\"sort\"><thead><tr><th>picture</th><th>id</th><th>what"
-	      "</th><th class=\"t\">class</th><th>score</th><th>x y w h</th><th>truth "
-	      "id</th></tr></thead>"
-	      "<tbody>\n",
-	    f);
+	    "Sure detections that no label explains, and large labels that nothing came near: "
+	    "perhaps the label is missing, misplaced or wrong.");
+	report_table(f, "picture|id|what|*class|score|x y w h|truth id");
 	for (int i = 0; i < nf && i < LISTED; i++) {
 		fputs("<tr>", f);
 		picture(f, r->truth, p[i]->pic);
@@ -335,29 +308,9 @@ suspects(FILE *f, const struct eval_report *r, double thr)
 		box_cell(f, b->x, b->y, b->w, b->h);
 		fprintf(f, "<td>%lld</td></tr>\n", (long long)b->id);
 	}
-	fputs("</tbody></table></div>\n", f);
+	report_table_end(f);
 	free(p);
 	free(m);
-}
-
-void
-eval_report(FILE *f, const struct eval_report *r)
-{
-	double thr = eval_operating(r->ev);
-
-	report_open(f, "yolo-eval report");
-	counts(f, r);
-	headline(f, r);
-	if (r->base_path)
-		comparison(f, r);
-	if (r->ev->opt.rules >> EV_COCO & 1)
-		eval_figure_curves(f, r->ev, r->truth);
-	eval_figure_analysis(f, r->analysis);
-	eval_figure_confusion(f, r->errors, r->truth);
-	classes(f, r);
-	worst(f, r, thr);
-	suspects(f, r, thr);
-	report_close(f);
 }
 
 /* Tables to plot: precision by recall, precision, recall and F1 by score.
@@ -365,123 +318,82 @@ eval_report(FILE *f, const struct eval_report *r)
  * Both are plain counts at COCO's matching, area "all", the last maxDets; nothing is smoothed or
  * interpolated.  Curves have a row for each score at which recall rises. */
 
-enum { STEPS = EVAL_SCORES - 1 };
-
-static void
-put_class(FILE *f, const struct eval_truth *t, int c)
-{
-	char id[32];
-
-	tsv_name(f, c < 0 ? "-" : eval_class_name(t, c, id));
-}
-
-/* Entry i at threshold t: 1 true positive, 0 false positive, -1 neither. */
-static int
-outcome(const struct eval *e, size_t i, int t)
-{
-	uint32_t code = eval_word(e, i, e->off[EV_COCO]) >> t;
-
-	if (!eval_word(e, i, e->words) || code & 0x10000)
-		return -1;
-	return (int)(code & 1);
-}
-
-static double *
-truths(const struct eval *e)
-{
-	double *npos = (double *)xcalloc((size_t)e->nclass * (size_t)e->words + 1, sizeof *npos);
-
-	eval_npos(e, NULL, npos);
-	return npos;
-}
+enum { STEPS = SCORES - 1 };
 
 void
 eval_write_pr(FILE *f, struct eval *e, const struct eval_truth *truth, struct eval_errors *x)
 {
-	double *npos;
+	double *npos, all;
 
 	(void)x;
 	fprintf(f, "#class\tiou\tscore\trecall\tprecision\n");
-	if (!(e->opt.rules >> EV_COCO & 1))
+	if (!eval_has(&e->opt, EV_COCO))
 		return;
 	eval_finish(e);
-	npos = truths(e);
+	npos = eval_coco_truths(e, &all);
 	for (int c = 0; c < e->nclass; c++)
 		for (int t = 0; t < e->niou[EV_COCO]; t++) {
-			double n = npos[c * e->words + e->off[EV_COCO]], tp = 0, fp = 0;
+			double tp = 0, fp = 0;
 
-			for (size_t k = e->cstart[c]; k < e->cstart[c + 1] && n > 0; k++) {
-				int r = outcome(e, e->order[k], t);
+			for (size_t k = e->cstart[c]; k < e->cstart[c + 1] && npos[c] > 0; k++) {
+				enum eval_is is = eval_coco_is(e, e->order[k], t);
 
-				fp += r == 0;
-				if (r != 1)
+				fp += is == EVAL_FALSE;
+				if (is != EVAL_TRUE)
 					continue;
 				tp++;
-				put_class(f, truth, c);
+				eval_put_class(f, truth, c);
 				fprintf(f, "\t%.9g\t%.17g\t%.17g\t%.17g\n", e->iou[EV_COCO][t],
-				    e->score[e->order[k]], tp / n, tp / (tp + fp));
+				    e->score[e->order[k]], tp / npos[c], tp / (tp + fp));
 			}
 		}
 	free(npos);
 }
 
-/* COCO's interpolated precision: the largest at recall i * 0.01 or more. */
+/* What COCO's AP of a class at threshold t is the mean of; 0: it has no truths. */
 static int
-eval_pr(const struct eval *e, int c, int t, double npos, double *p)
+coco_curve(const struct eval *e, int c, int t, double npos, double p[EVAL_RECALLS])
 {
-	double *rc, *pr, tp = 0, fp = 0;
-	size_t n = e->cstart[c + 1] - e->cstart[c], m = 0, k = 0;
+	size_t n = e->cstart[c + 1] - e->cstart[c];
+	uint32_t *mem = (uint32_t *)xmalloc((2 * n + 1) * sizeof *mem);
+	struct eval_curve v = { .tp = mem, .fp = mem + n, .npos = npos };
+	int defined;
 
-	if (npos <= 0)
-		return 0;
-	rc = (double *)xmalloc(2 * (n + 1) * sizeof *rc);
-	pr = rc + n + 1;
 	for (size_t i = e->cstart[c]; i < e->cstart[c + 1]; i++) {
-		int r = outcome(e, e->order[i], t);
+		enum eval_is is = eval_coco_is(e, e->order[i], t);
 
-		fp += r == 0;
-		if (r == 1) {
-			rc[m] = ++tp / npos;
-			pr[m++] = tp / (tp + fp);
+		v.fp_all += is == EVAL_FALSE;
+		if (is == EVAL_TRUE) {
+			v.tp[v.n] = ++v.tp_all;
+			v.fp[v.n++] = v.fp_all;
 		}
 	}
-	pr[m] = 0;
-	for (size_t i = m; i-- > 0;)
-		pr[i] = fmax(pr[i], pr[i + 1]);
-	for (int i = 0; i <= 100; i++) {
-		while (k < m && rc[k] < i * 0.01)
-			k++;
-		p[i] = pr[k];
-	}
-	free(rc);
-	return 1;
+	defined = eval_curve_coco(&v, p);
+	free(mem);
+	return defined;
 }
 
 /* Plain precision, recall, F1 over each score k / 1000; c -1: all classes together. */
 static void
-eval_by_score(struct eval *e, int c, double npos, double *p, double *r, double *f1)
+curves_by_score(struct eval *e, int c, double npos, double *p, double *r, double *f1)
 {
 	const uint32_t *order;
 	size_t k = 0, end;
 	double tp = 0, fp = 0;
-	int t = 0;
+	int t = eval_half(e);
 
 	if (c < 0)
 		eval_best_all(e);		/* sorts all classes together */
 	order = c < 0 ? e->all : e->order + e->cstart[c];
 	end = c < 0 ? e->n : e->cstart[c + 1] - e->cstart[c];
-	while (t + 1 < e->niou[EV_COCO] && fabs(e->iou[EV_COCO][t] - 0.5) > 1e-9)
-		t++;
-	if (fabs(e->iou[EV_COCO][t] - 0.5) > 1e-9)
-		t = 0;
 	for (int i = STEPS; i >= 0; i--) {
 		double thr = (double)i / STEPS;
 
 		for (; k < end && e->score[order[k]] >= thr; k++) {
-			int o = outcome(e, order[k], t);
+			enum eval_is is = eval_coco_is(e, order[k], t);
 
-			tp += o == 1;
-			fp += o == 0;
+			tp += is == EVAL_TRUE;
+			fp += is == EVAL_FALSE;
 		}
 		p[i] = tp + fp > 0 ? tp / (tp + fp) : 1;
 		r[i] = tp / npos;
@@ -491,15 +403,15 @@ eval_by_score(struct eval *e, int c, double npos, double *p, double *r, double *
 
 /* A row for each threshold k / 1000, from 1 down to 0. */
 static void
-by_score(FILE *f, struct eval *e, const struct eval_truth *truth, int c, double npos)
+write_by_score(FILE *f, struct eval *e, const struct eval_truth *truth, int c, double npos)
 {
-	double v[3][EVAL_SCORES];
+	double v[3][SCORES];
 
 	if (npos <= 0)
 		return;
-	eval_by_score(e, c, npos, v[0], v[1], v[2]);
+	curves_by_score(e, c, npos, v[0], v[1], v[2]);
 	for (int i = STEPS; i >= 0; i--) {
-		put_class(f, truth, c);
+		eval_put_class(f, truth, c);
 		fprintf(f, "\t%.9g\t%.17g\t%.17g\t%.17g\n", (double)i / STEPS, v[0][i], v[1][i],
 		    v[2][i]);
 	}
@@ -508,19 +420,17 @@ by_score(FILE *f, struct eval *e, const struct eval_truth *truth, int c, double 
 void
 eval_write_conf(FILE *f, struct eval *e, const struct eval_truth *truth, struct eval_errors *x)
 {
-	double *npos, sum = 0;
+	double *npos, all;
 
 	(void)x;
 	fprintf(f, "#class\tscore\tprecision\trecall\tF1\n");
-	if (!(e->opt.rules >> EV_COCO & 1))
+	if (!eval_has(&e->opt, EV_COCO))
 		return;
 	eval_finish(e);
-	npos = truths(e);
+	npos = eval_coco_truths(e, &all);
+	write_by_score(f, e, truth, -1, all);
 	for (int c = 0; c < e->nclass; c++)
-		sum += npos[c * e->words + e->off[EV_COCO]];
-	by_score(f, e, truth, -1, sum);
-	for (int c = 0; c < e->nclass; c++)
-		by_score(f, e, truth, c, npos[c * e->words + e->off[EV_COCO]]);
+		write_by_score(f, e, truth, c, npos[c]);
 	free(npos);
 }
 
@@ -547,11 +457,11 @@ most_first(const void *pa, const void *pb)
 static void
 mean_curves(FILE *f, const struct eval *e, const double *npos)
 {
-	double x[101], p[101], sum[101];
+	double x[EVAL_RECALLS], p[EVAL_RECALLS], sum[EVAL_RECALLS];
 	struct plot plot;
 	int colour = 0;
 
-	for (int i = 0; i <= 100; i++)
+	for (int i = 0; i < EVAL_RECALLS; i++)
 		x[i] = i * .01;
 	plot_open(&plot, f, "recall", "precision", "mean precision by recall");
 	for (int t = 0; t < e->niou[EV_COCO]; t++) {
@@ -562,16 +472,16 @@ mean_curves(FILE *f, const struct eval *e, const double *npos)
 			continue;
 		memset(sum, 0, sizeof sum);
 		for (int c = 0; c < e->nclass; c++)
-			if (eval_pr(e, c, t, npos[c * e->words + e->off[EV_COCO]], p)) {
+			if (coco_curve(e, c, t, npos[c], p)) {
 				n++;
-				for (int i = 0; i <= 100; i++)
+				for (int i = 0; i < EVAL_RECALLS; i++)
 					sum[i] += p[i];
 			}
-		for (int i = 0; i <= 100 && n; i++)
+		for (int i = 0; i < EVAL_RECALLS && n; i++)
 			sum[i] /= n;
 		snprintf(name, sizeof name, "IoU %.3g", e->iou[EV_COCO][t]);
 		if (n)
-			plot_line(&plot, x, sum, 101, colour++, name);
+			plot_line(&plot, x, sum, EVAL_RECALLS, colour++, name);
 	}
 	plot_close(&plot);
 }
@@ -580,35 +490,35 @@ mean_curves(FILE *f, const struct eval *e, const double *npos)
 static void
 class_curves(FILE *f, const struct eval *e, const double *npos, const struct eval_truth *truth)
 {
-	double x[101], p[101], sum[101] = { 0 };
+	double x[EVAL_RECALLS], p[EVAL_RECALLS], sum[EVAL_RECALLS] = { 0 };
 	struct ranked *r = (struct ranked *)xmalloc((size_t)(e->nclass + 1) * sizeof *r);
 	struct plot plot;
 	int n = 0;
 
 	plot_open(&plot, f, "recall", "precision", "precision by recall of each class");
-	for (int i = 0; i <= 100; i++)
+	for (int i = 0; i < EVAL_RECALLS; i++)
 		x[i] = i * .01;
 	for (int c = 0; c < e->nclass; c++)
-		r[c] = (struct ranked){ npos[c * e->words + e->off[EV_COCO]], c };
+		r[c] = (struct ranked){ npos[c], c };
 	qsort(r, (size_t)e->nclass, sizeof *r, most_first);
 	for (int k = 0; k < e->nclass; k++) {
 		char id[32], *name;
 
-		if (!eval_pr(e, r[k].c, 0, r[k].by, p))
+		if (!coco_curve(e, r[k].c, 0, r[k].by, p))
 			break;
 		n++;
-		for (int i = 0; i <= 100; i++)
+		for (int i = 0; i < EVAL_RECALLS; i++)
 			sum[i] += p[i];
 		if (k >= CURVES)
 			continue;
 		name = xasprintf("%s (%.9g truths)", eval_class_name(truth, r[k].c, id), r[k].by);
-		plot_line(&plot, x, p, 101, -1, name);
+		plot_line(&plot, x, p, EVAL_RECALLS, -1, name);
 		free(name);
 	}
-	for (int i = 0; i <= 100 && n; i++)
+	for (int i = 0; i < EVAL_RECALLS && n; i++)
 		sum[i] /= n;
 	if (n)
-		plot_line(&plot, x, sum, 101, 0, "mean");
+		plot_line(&plot, x, sum, EVAL_RECALLS, 0, "mean");
 	plot_close(&plot);
 	if (n > CURVES)
 		fprintf(f, "<p>The %d classes with most truths of %d.</p>\n", (int)CURVES, n);
@@ -619,12 +529,12 @@ static void
 score_curves(FILE *f, struct eval *e, double all)
 {
 	static const char *const name[] = { "precision", "recall", "F1" };
-	double v[3][EVAL_SCORES], x[201], y[201];
+	double v[3][SCORES], x[201], y[201];
 	struct eval_point best = eval_best_all(e);
 	struct plot plot;
 	char text[120];
 
-	eval_by_score(e, -1, all, v[0], v[1], v[2]);
+	curves_by_score(e, -1, all, v[0], v[1], v[2]);
 	plot_open(&plot, f, "score", "", "precision, recall and F1 by score");
 	for (int k = 0; k < 3; k++) {
 		for (int i = 0; i <= 200; i++) {
@@ -644,15 +554,11 @@ score_curves(FILE *f, struct eval *e, double all)
 }
 
 static void
-eval_figure_curves(FILE *f, struct eval *e, const struct eval_truth *truth)
+figure_curves(FILE *f, struct eval *e, const struct eval_truth *truth)
 {
-	double *npos = (double *)xcalloc((size_t)e->nclass * (size_t)e->words + 1, sizeof *npos);
-	double all = 0;
+	double all, *npos = eval_coco_truths(e, &all);
 
 	eval_finish(e);
-	eval_npos(e, NULL, npos);
-	for (int c = 0; c < e->nclass; c++)
-		all += npos[c * e->words + e->off[EV_COCO]];
 	report_section(f, "Curves",
 	    "COCO's matching. Precision by recall is interpolated as its AP "
 	    "reads it; precision, recall and F1 by score are plain counts over all classes at the "
@@ -772,10 +678,8 @@ confused(const struct matrix *m)
 	char id[32];
 
 	qsort(m->cell, m->n, sizeof *m->cell, most_cells);
-	fputs("<div><h3>Most confused</h3>\n<table><thead><tr><th>truth</th><th "
-	      "class=\"t\">detected</th>"
-	      "<th>times</th></tr></thead><tbody>\n",
-	    m->f);
+	fputs("<div><h3>Most confused</h3>\n<table><thead><tr><th>truth</th>"
+	    "<th class=\"t\">detected</th><th>times</th></tr></thead><tbody>\n", m->f);
 	for (size_t i = 0; i < m->n && shown < CONFUSED; i++) {
 		const struct eval_cell *c = m->cell + i;
 
@@ -792,7 +696,7 @@ confused(const struct matrix *m)
 }
 
 static void
-eval_figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *truth)
+figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *truth)
 {
 	struct matrix m = { .f = f, .truth = truth };
 	size_t nc = (size_t)truth->nclass + 1;
@@ -819,8 +723,14 @@ eval_figure_confusion(FILE *f, struct eval_errors *x, const struct eval_truth *t
 
 /* ---- what errors cost ---- */
 
+static struct report_bar
+bar(const char *name, const char *colour, double value)
+{
+	return (struct report_bar){ .name = name, .colour = colour, .value = value };
+}
+
 static void
-eval_figure_analysis(FILE *f, const struct eval_analysis *a)
+figure_analysis(FILE *f, const struct eval_analysis *a)
 {
 	static const char *const what[EVAL_TIDE] = { "", "place (Loc)", "class (Cls)",
 		"duplicate (Dupe)", "background (Bkg)", "place and class (Both)", "missed (Miss)",
@@ -836,14 +746,36 @@ eval_figure_analysis(FILE *f, const struct eval_analysis *a)
 	if (a->tide[0] < 0)
 		return;
 	for (int k = 1; k < EVAL_TIDE; k++)
-		b[k] = (struct report_bar){ what[k], k < 7 ? "c0" : "c4", a->tide[k], 0, 0, 0 };
+		b[k] = bar(what[k], k < 7 ? "c0" : "c4", a->tide[k]);
 	fputs("<div class=\"row\">\n<div><h3>Gain in AP50</h3>\n", f);
 	report_bars(f, b + 1, EVAL_TIDE - 1, 0);
-	b[0] = (struct report_bar){ "oLRP", "c1", a->mean.all, 0, 0, 0 };
-	b[1] = (struct report_bar){ "place: 1 - IoU", "c3", fmax(a->mean.loc, 0), 0, 0, 0 };
-	b[2] = (struct report_bar){ "1 - precision", "c3", fmax(a->mean.fp, 0), 0, 0, 0 };
-	b[3] = (struct report_bar){ "1 - recall", "c3", a->mean.fn, 0, 0, 0 };
+	b[0] = bar("oLRP", "c1", a->mean.all);
+	b[1] = bar("place: 1 - IoU", "c3", fmax(a->mean.loc, 0));
+	b[2] = bar("1 - precision", "c3", fmax(a->mean.fp, 0));
+	b[3] = bar("1 - recall", "c3", a->mean.fn);
 	fputs("</div>\n<div><h3>LRP</h3>\n", f);
 	report_bars(f, b, 4, 0);
 	fputs("</div>\n</div>\n", f);
+}
+
+/* ---- the page ---- */
+
+void
+eval_report(FILE *f, const struct eval_report *r)
+{
+	double thr = eval_operating(r->ev);
+
+	report_open(f, "yolo-eval report");
+	counts(f, r);
+	headline(f, r);
+	if (r->base_path)
+		comparison(f, r);
+	if (eval_has(&r->ev->opt, EV_COCO))
+		figure_curves(f, r->ev, r->truth);
+	figure_analysis(f, r->analysis);
+	figure_confusion(f, r->errors, r->truth);
+	classes(f, r);
+	worst(f, r, thr);
+	suspects(f, r, thr);
+	report_close(f);
 }

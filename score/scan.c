@@ -127,7 +127,7 @@ scan_error(struct scan *s, struct err *e)
 }
 
 /* After a failed record: 1 when more bytes have come and it should be read again from s->p. */
-int
+static int
 scan_again(struct scan *s)
 {
 	return s->at >= s->end && scan_more(s);
@@ -224,31 +224,18 @@ scan_number(struct scan *s, double *v)
 	return 0;
 }
 
-/* A whole number of 64 bits, exactly; also as a double writes it, 3.0 or 1e3, up to 9e15. */
 int
 scan_whole(struct scan *s, int64_t *v)
 {
-	const char *at, *q;
-	char *end;
+	const char *at, *why;
 	double d;
 
 	blank(s);
 	at = s->p;
 	if (scan_number(s, &d))
 		return -1;
-	q = at + (*at == '-');
-	q += strspn(q, "0123456789");
-	errno = 0;
-	if (q == s->p) {
-		*v = strtoll(at, &end, 10);
-		return errno ? scan_fail(s, at, "an id is beyond 64 bits") : 0;
-	}
-	if (d != floor(d))
-		return scan_fail(s, at, "an id is not a whole number");
-	if (fabs(d) > 9e15)
-		return scan_fail(s, at, "an id above 9e15 is not written out in digits");
-	*v = (int64_t)d;
-	return 0;
+	why = num_id(at, (size_t)(s->p - at), d, v);
+	return why ? scan_fail(s, at, "%s", why) : 0;
 }
 
 static unsigned
@@ -340,11 +327,36 @@ scan_string(struct scan *s, const char **out, size_t *len)
 		if (*q != '\\')
 			*o++ = *q++;
 		else if (!(q = escape(q + 1, &o)) || q > p)
-			return scan_fail(s, s->p, "want a valid escape in a string");
+			return scan_fail(s, s->p, "want a valid escape in a string; are "
+			    "backslashes not doubled, as darknet writes them on Windows?");
 	memset(o, 0, SLACK);
 	*out = s->text;
 	*len = (size_t)(o - s->text);
 	s->p = p + 1;
+	return 0;
+}
+
+int
+scan_copy(struct scan *s, char **out)
+{
+	const char *text;
+	size_t n;
+
+	if (scan_string(s, &text, &n))
+		return -1;
+	free(*out);
+	*out = (char *)memcpy(xcalloc(n + 1, 1), text, n);
+	return 0;
+}
+
+int
+scan_box(struct scan *s, double *v)
+{
+	if (scan_want(s, '['))
+		return -1;
+	for (int i = 0; i < 4; i++)
+		if (scan_number(s, v + i) || scan_want(s, i < 3 ? ',' : ']'))
+			return -1;
 	return 0;
 }
 
@@ -380,10 +392,26 @@ scan_skip(struct scan *s)
 	return 0;
 }
 
-/* Call elem for each element of an array; it reads one value at s->p and may be called again for
- * the same element, from its start, when the window ended in it. */
+/* One value, and what follows it unless close is 0; *more as scan_next says. */
+static int
+element(struct scan *s, scan_elem *elem, void *arg, char close, int *more)
+{
+	size_t at;
+
+	if (s->end - s->p < 4096)
+		scan_more(s);
+	at = (size_t)(s->p - s->buf);
+	while (elem(s, arg) || (close && (*more = scan_next(s, close)) < 0)) {
+		s->p = s->buf + at;
+		if (s->fatal || !scan_again(s))
+			return -1;
+		at = 0;
+	}
+	return 0;
+}
+
 int
-scan_array(struct scan *s, int (*elem)(struct scan *, void *), void *arg)
+scan_array(struct scan *s, scan_elem *elem, void *arg)
 {
 	int more = 1;
 
@@ -391,31 +419,36 @@ scan_array(struct scan *s, int (*elem)(struct scan *, void *), void *arg)
 		;
 	if (scan_want(s, '['))
 		return -1;
-	for (int first = 1; more; first = 0) {
-		size_t at;
-
-		if (s->end - s->p < 4096)
-			scan_more(s);
-		if (first && scan_peek(s) == ']') {
-			s->p++;
-			return 0;
-		}
-		at = (size_t)(s->p - s->buf);
-		while (elem(s, arg) || (more = scan_next(s, ']')) < 0) {
-			s->p = s->buf + at;
-			if (s->fatal || !scan_again(s))
-				return -1;
-			at = 0;
-		}
+	if (s->end - s->p < 4096)
+		scan_more(s);
+	if (scan_peek(s) == ']') {
+		s->p++;
+		return 0;
 	}
+	while (more)
+		if (element(s, elem, arg, ']', &more))
+			return -1;
 	return 0;
 }
 
-/* Call field for each "key": value of an object, with s->p at the value. */
 int
-scan_object(struct scan *s, int (*field)(struct scan *, void *, const char *, size_t), void *arg)
+scan_values(struct scan *s, scan_elem *elem, void *arg)
 {
-	char key[64];
+	while (scan_peek(s) || (scan_more(s) && scan_peek(s)))
+		if (element(s, elem, arg, 0, NULL))
+			return -1;
+	return 0;
+}
+
+static int
+key_of(struct scan *s, const char **k, size_t *n)
+{
+	return scan_string(s, k, n) || scan_want(s, ':') ? -1 : 0;
+}
+
+int
+scan_object(struct scan *s, scan_field *field, void *arg)
+{
 	const char *k;
 	size_t n;
 	int more = 1;
@@ -427,11 +460,36 @@ scan_object(struct scan *s, int (*field)(struct scan *, void *, const char *, si
 		return 0;
 	}
 	while (more) {
-		if (scan_string(s, &k, &n) || scan_want(s, ':'))
+		if (key_of(s, &k, &n))
 			return -1;
-		if (k == s->text || n >= sizeof key)	/* may be overwritten: no key of ours */
+		if (k == s->text || n >= 64)	/* may be overwritten: no key of ours */
 			k = "", n = 0;
 		if (field(s, arg, k, n) || (more = scan_next(s, '}')) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+scan_members(struct scan *s, scan_field *field, void *arg)
+{
+	const char *k;
+	size_t n, at;
+	int more = 1, r;
+
+	if (scan_want(s, '{'))
+		return -1;
+	while (more) {
+		scan_more(s);
+		at = (size_t)(s->p - s->buf);
+		if (key_of(s, &k, &n))
+			return -1;
+		for (r = field(s, arg, k, n); r > 0 && scan_skip(s); at = 0) {
+			s->p = s->buf + at;
+			if (!scan_again(s) || key_of(s, &k, &n))
+				return -1;
+		}
+		if (r < 0 || (more = scan_next(s, '}')) < 0)
 			return -1;
 	}
 	return 0;

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include "base/base.h"
 #include "labels/labels.h"
+#include "shard/shard.h"
 #include "eval/eval.h"
 
 #ifdef __cplusplus
@@ -18,6 +19,8 @@ extern "C" {
 
 /* Kind by content.  names: class names of a kind that has none, or NULL. */
 int eval_truth_read(struct eval_truth *, const char *path, const char *names, struct err *);
+/* Of a shard that is open: the same, but names are not looked up in it. */
+int eval_truth_shard(struct eval_truth *, struct shard *, struct err *);
 int eval_truth_class(const struct eval_truth *, int64_t id);	/* its index, -1: not there */
 void eval_truth_close(struct eval_truth *);
 
@@ -44,6 +47,8 @@ struct eval_side {			/* a class of the detections */
 	long n;				/* detections of it that were left out */
 	size_t hash;
 };
+enum { EVAL_AS_GIVEN, EVAL_CORNERS, EVAL_CENTRES, EVAL_FRACTIONS, EVAL_CENTRED_FRACTIONS,
+	EVAL_SCORE_FIRST, EVAL_READINGS };
 struct eval_set {
 	const struct eval_truth *truth;	/* the caller's, as the next lines */
 	struct eval *ev;
@@ -58,11 +63,12 @@ struct eval_set {
 	/* found */
 	size_t total, low, bad_images, bad_classes, dup_images;	/* detections; pictures for dup */
 	size_t several;			/* of bad_images: more than one picture has such a name */
-	struct eval_hash unknown;	/* names of pictures not found */
+	struct keys unknown;	/* names of pictures not found, as they came */
+	/* of the first detections: how many lie on a truth, by the way to read their numbers */
+	size_t tried, fits[EVAL_READINGS];
 	struct eval_side *side;
 	int *side_at;			/* [at_cap] by hash: number + 1 */
 	size_t side_cap, at_cap;
-	struct eval_hash class_at;	/* classes of the truth by name */
 	int nside, buffer, restart, by_position, dup_first;
 	struct eval_det *raw, *other;	/* being read; handed to the worker */
 	size_t n, cap, nother, other_cap;
@@ -94,34 +100,11 @@ void eval_run_close(struct eval_run *);		/* also after an error, or before eval_
 
 /* ---- faults.c, versus.c: where a detector fails, and comparison ---------------------------- */
 
-enum eval_kind { EVAL_TP, EVAL_LOC, EVAL_CLS, EVAL_DUPE, EVAL_BKG, EVAL_BOTH, EVAL_IGNORED };
-struct eval_fault {			/* a detection */
-	double score, iou;		/* iou: with the truth it found */
-	double x, y, w, h;
-	int pic, cls, fix;	/* fix: class of the truth that mending it would find, or -1 */
-	enum eval_kind kind;
-};
-struct eval_found {			/* a truth that counts */
-	double score, area;		/* score of its detection, -HUGE_VAL: none */
-	int pic, cls, box;		/* box: index in its picture */
-	int missed;			/* nothing to mend would find it either */
-};
-struct eval_errors {
-	struct eval_opts opt;
-	struct eval_fault *f;
-	struct eval_found *t;
-	uint64_t *pair;	/* confusion: truth << 32 | detection, nclass = background */
-	struct near *near;		/* scratch */
-	size_t n, cap, nt, tcap, npair, paircap, nearcap;
-	int nclass;
-};
+struct eval_errors;
 struct eval_errors *eval_errors_open(const struct eval_opts *, int nclass);
 void eval_errors_close(struct eval_errors *);	/* NULL is fine */
-void eval_errors_reset(struct eval_errors *);
-void eval_errors_add(void *errors, int pic, const struct eval_image *);	/* eval_set.each */
 /* TIDE: AP50, then the gain in it from mending each kind.  LRP: of each class; -1 without truth. */
 enum { EVAL_TIDE = 9 };
-extern const char *const eval_tide_name[EVAL_TIDE];
 struct eval_lrp { double all, loc, fp, fn, thr; };
 struct eval_analysis { double tide[EVAL_TIDE]; struct eval_lrp mean, *lrp; };
 void eval_analyse(struct eval_analysis *, const struct eval_errors *);
@@ -129,16 +112,7 @@ void eval_analysis_free(struct eval_analysis *);
 /* Rows of rule tide and lrp. */
 void eval_analysis_print(FILE *, const struct eval_analysis *, const struct eval_truth *,
     int per_class);
-double eval_operating(struct eval *);	/* the score that makes F1 best, or 0.25 */
 const char *eval_class_name(const struct eval_truth *, int c, char id[32]); /* or its id, in id */
-/* Lists, at most 200 of each, the caller's to free; pointers are into eval_errors. */
-struct eval_tally { long tp, fp, fn; int pic; };
-struct eval_tally *eval_worst(const struct eval_errors *, int npic, double thr, int *n);
-extern const char *const eval_fault_name[];		/* by enum eval_kind */
-const struct eval_fault **eval_sure_faults(const struct eval_errors *, double thr, int *n);
-const struct eval_found **eval_large_missed(const struct eval_errors *, int *n);
-struct eval_cell { int truth, detected; size_t n; };	/* nclass: background */
-struct eval_cell *eval_confusion(struct eval_errors *, size_t *n);	/* cells that are not 0 */
 void eval_write_worst(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
 void eval_write_suspects(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
 void eval_write_confusion(FILE *, struct eval *, const struct eval_truth *, struct eval_errors *);
@@ -179,6 +153,9 @@ void report_short(FILE *, const char *, int most);	/* that many characters at mo
 void report_section(FILE *, const char *title, const char *note);	/* note: or NULL */
 void report_number(FILE *, double, int decimals);	/* a cell; -1 is undefined */
 void report_cell(FILE *, const char *);
+/* A table that a click sorts.  heads: between |, those of text begin with *. */
+void report_table(FILE *, const char *heads);
+void report_table_end(FILE *);
 struct plot { FILE *f; int keys; };		/* both axes 0..1; names without markup */
 void plot_open(struct plot *, FILE *, const char *xname, const char *yname, const char *title);
 void plot_line(struct plot *, const double *x, const double *y, int n, int colour,

@@ -11,9 +11,6 @@
 #include "score/int.h"
 #include "shard/shard.h"
 
-static int
-eval_truth_other(struct eval_truth *t, const char *path, const char *names, struct err *e);
-
 struct category { int64_t id; char *name; };
 struct annotation { struct box b; int64_t image, category; };
 struct coco {
@@ -21,13 +18,13 @@ struct coco {
 	struct category *cat;
 	struct annotation *ann;
 	size_t npic, pic_cap, ncat, cat_cap, nann, ann_cap;
-	struct eval_hash word;		/* ids that are words: numbered from the bottom */
+	struct keys word;			/* ids that are words: numbered from the bottom */
 	long no_area, zero_id;
 	/* one element while it is read */
 	struct eval_pic p;
 	struct category c;
 	struct annotation a;
-	int has;
+	int has, met;
 };
 enum { HAS_ID = 1, HAS_IMAGE = 2, HAS_CATEGORY = 4, HAS_BOX = 8, HAS_AREA = 16 };
 
@@ -35,41 +32,15 @@ enum { HAS_ID = 1, HAS_IMAGE = 2, HAS_CATEGORY = 4, HAS_BOX = 8, HAS_AREA = 16 }
 static int
 id_value(struct scan *s, struct coco *c, int64_t *id)
 {
-	const char *str, *q;
+	const char *str;
 	size_t n;
-	double v;
-	int at;
 
 	if (scan_peek(s) != '"')
 		return scan_whole(s, id);
 	if (scan_string(s, &str, &n))
 		return -1;
-	q = str;
-	if (n > 18 || scan_decimal(&q, &v) || q != str + n || v != floor(v) || fabs(v) > 9e15) {
-		if ((at = eval_hash_get(&c->word, str, n)) < 0)
-			eval_hash_put(&c->word, str, n, at = (int)c->word.n);
-		*id = EVAL_NOID + 1 + at;
-	} else
-		*id = (int64_t)v;
-	return 0;
-}
-
-static int
-is(const char *k, size_t n, const char *word)
-{
-	return strlen(word) == n && !memcmp(k, word, n);
-}
-
-static int
-copy_string(struct scan *s, char **out)
-{
-	const char *str;
-	size_t n;
-
-	if (scan_string(s, &str, &n))
-		return -1;
-	free(*out);
-	*out = (char *)memcpy(xcalloc(n + 1, 1), str, n);
+	if (num_digits(str, n, id))
+		*id = EVAL_NOID + 1 + keys_add(&c->word, str, n);
 	return 0;
 }
 
@@ -77,19 +48,14 @@ copy_string(struct scan *s, char **out)
 static int
 word_id(struct scan *s, struct coco *c)
 {
-	const char *at = s->p, *str;
-	size_t n;
+	char *at = s->p;
 
 	if (id_value(s, c, &c->p.id))
 		return -1;
 	if (c->p.id >= EVAL_NOID + 1 + (int64_t)c->word.n)
 		return 0;
-	s->p = (char *)at;
-	if (scan_string(s, &str, &n))
-		return -1;
-	free(c->p.word);
-	c->p.word = (char *)memcpy(xcalloc(n + 1, 1), str, n);
-	return 0;
+	s->p = at;
+	return scan_copy(s, &c->p.word);
 }
 
 static int
@@ -110,15 +76,15 @@ image_field(struct scan *s, void *arg, const char *k, size_t n)
 {
 	struct coco *c = (struct coco *)arg;
 
-	if (is(k, n, "id")) {
+	if (scan_is(k, n, "id")) {
 		c->has |= HAS_ID;
 		return scan_peek(s) == '"' ? word_id(s, c) : id_value(s, c, &c->p.id);
 	}
-	if (is(k, n, "file_name") && scan_peek(s) == '"')
-		return copy_string(s, &c->p.name);
-	if (is(k, n, "width") && scan_peek(s) != 'n')
+	if (scan_is(k, n, "file_name") && scan_peek(s) == '"')
+		return scan_copy(s, &c->p.name);
+	if (scan_is(k, n, "width") && scan_peek(s) != 'n')
 		return side(s, &c->p.w);
-	if (is(k, n, "height") && scan_peek(s) != 'n')
+	if (scan_is(k, n, "height") && scan_peek(s) != 'n')
 		return side(s, &c->p.h);
 	return scan_skip(s);
 }
@@ -147,12 +113,12 @@ category_field(struct scan *s, void *arg, const char *k, size_t n)
 {
 	struct coco *c = (struct coco *)arg;
 
-	if (is(k, n, "id")) {
+	if (scan_is(k, n, "id")) {
 		c->has |= HAS_ID;
 		return id_value(s, c, &c->c.id);
 	}
-	if (is(k, n, "name") && scan_peek(s) == '"')
-		return copy_string(s, &c->c.name);
+	if (scan_is(k, n, "name") && scan_peek(s) == '"')
+		return scan_copy(s, &c->c.name);
 	return scan_skip(s);
 }
 
@@ -195,30 +161,24 @@ annotation_field(struct scan *s, void *arg, const char *k, size_t n)
 {
 	struct coco *c = (struct coco *)arg;
 	struct box *b = &c->a.b;
-	double *v[4] = { &b->x, &b->y, &b->w, &b->h };
 
-	if (is(k, n, "id")) {
+	if (scan_is(k, n, "id")) {
 		c->has |= HAS_ID;
 		return id_value(s, c, &b->id);
 	}
-	if (is(k, n, "image_id")) {
+	if (scan_is(k, n, "image_id")) {
 		c->has |= HAS_IMAGE;
 		return id_value(s, c, &c->a.image);
 	}
-	if (is(k, n, "category_id")) {
+	if (scan_is(k, n, "category_id")) {
 		c->has |= HAS_CATEGORY;
 		return id_value(s, c, &c->a.category);
 	}
-	if (is(k, n, "bbox")) {
+	if (scan_is(k, n, "bbox")) {
 		c->has |= HAS_BOX;
-		if (scan_want(s, '['))
-			return -1;
-		for (int i = 0; i < 4; i++)
-			if (scan_number(s, v[i]) || scan_want(s, i < 3 ? ',' : ']'))
-				return -1;
-		return 0;
+		return scan_box(s, &b->x);
 	}
-	if (is(k, n, "area") && scan_peek(s) != 'n') {
+	if (scan_is(k, n, "area") && scan_peek(s) != 'n') {
 		c->has |= HAS_AREA;
 		return scan_number(s, &b->area);
 	}
@@ -251,43 +211,32 @@ annotation_elem(struct scan *s, void *arg)
 	return 0;
 }
 
+static const struct { const char *name; scan_elem *elem; } parts[] = { { "images", image_elem },
+	{ "categories", category_elem }, { "annotations", annotation_elem } };
+enum { PARTS = sizeof parts / sizeof *parts };
+
 static int
-top(struct scan *s, struct coco *c)
+part(struct scan *s, void *arg, const char *k, size_t n)
 {
-	int met = 0, more = 1;
+	struct coco *c = (struct coco *)arg;
 
-	if (scan_want(s, '{'))
+	for (int i = 0; i < PARTS; i++)
+		if (scan_is(k, n, parts[i].name)) {
+			c->met |= 1 << i;
+			return scan_array(s, parts[i].elem, c);
+		}
+	return 1;
+}
+
+static int
+whole(struct scan *s, struct coco *c)
+{
+	if (scan_members(s, part, c))
 		return -1;
-	while (more) {
-		int r;
-		const char *k;
-		size_t n, at;
-
-		scan_more(s);
-		at = (size_t)(s->p - s->buf);
-		if (scan_string(s, &k, &n) || scan_want(s, ':'))
-			return -1;
-		if (is(k, n, "images"))
-			met |= 1, r = scan_array(s, image_elem, c);
-		else if (is(k, n, "categories"))
-			met |= 2, r = scan_array(s, category_elem, c);
-		else if (is(k, n, "annotations"))
-			met |= 4, r = scan_array(s, annotation_elem, c);
-		else
-			while ((r = scan_skip(s))) {
-				s->p = s->buf + at;
-				if (!scan_again(s))
-					break;
-				at = 0;
-				if (scan_string(s, &k, &n) || scan_want(s, ':'))
-					return -1;
-			}
-		if (r || (more = scan_next(s, '}')) < 0)
-			return -1;
-	}
-	if (met != 7)
-		return scan_fail(s, s->p - 1, "no \"%s\": want images, categories and annotations",
-		    !(met & 1) ? "images" : !(met & 2) ? "categories" : "annotations");
+	for (int i = 0; i < PARTS; i++)
+		if (!(c->met >> i & 1))
+			return scan_fail(s, s->p - 1,
+			    "no \"%s\": want images, categories and annotations", parts[i].name);
 	return 0;
 }
 
@@ -405,7 +354,7 @@ eval_truth_coco(struct eval_truth *t, struct scan *s, struct err *e)
 	int r;
 
 	memset(&c, 0, sizeof c);
-	r = top(s, &c);
+	r = whole(s, &c);
 	if (r || s->error)
 		r = scan_error(s, e);
 	sort_tables(&c, t);
@@ -417,7 +366,341 @@ eval_truth_coco(struct eval_truth *t, struct scan *s, struct err *e)
 	free(c.p.name);
 	free(c.p.word);
 	free(c.c.name);
-	eval_hash_free(&c.word);
+	keys_free(&c.word);
+	return r;
+}
+
+/* Truth from shards, from label files, from folders of txt files.
+ *
+ * A folder that holds only txt files is `class x y w h` in pixels, one file a picture; everything
+ * else labels.c reads.  Shards and COCO json keep ids of pictures and categories; where all
+ * pictures have one they give the order of equal scores, else the order of the files does. */
+
+static struct eval_pic *
+new_pic(struct eval_truth *t, size_t *cap, const char *name, int64_t id, int w, int h)
+{
+	struct eval_pic *p;
+
+	t->pic = (struct eval_pic *)xgrow(t->pic, cap, (size_t)t->n + 1, sizeof *t->pic);
+	p = t->pic + t->n++;
+	memset(p, 0, sizeof *p);
+	p->name = xstrdup(name);
+	p->id = id;
+	p->w = w;
+	p->h = h;
+	p->first = t->nbox;
+	p->nth = t->n - 1;
+	return p;
+}
+
+static int
+by_id(const void *pa, const void *pb)
+{
+	const struct eval_pic *a = (const struct eval_pic *)pa, *b = (const struct eval_pic *)pb;
+
+	return a->id < b->id	     ? -1
+	       : a->id > b->id	     ? 1
+	       : a->first < b->first ? -1
+				     : a->first > b->first;
+}
+
+/* Pictures by id where every one has its own; without that ids mean nothing. */
+static void
+order_pics(struct eval_truth *t)
+{
+	int all = 1;
+
+	for (int i = 0; i < t->n; i++)
+		all &= t->pic[i].id != -1;
+	if (t->n && all)
+		qsort(t->pic, (size_t)t->n, sizeof *t->pic, by_id);
+	for (int i = 0; all && i + 1 < t->n; i++)
+		all = t->pic[i].id != t->pic[i + 1].id;
+	for (int i = 0; !all && i < t->n; i++)
+		t->pic[i].id = EVAL_NOID;
+}
+
+struct id_at { int64_t id; int at; };
+
+static int
+by_class_id(const void *pa, const void *pb)
+{
+	const struct id_at *a = (const struct id_at *)pa, *b = (const struct id_at *)pb;
+
+	return a->id < b->id ? -1 : a->id > b->id ? 1 : a->at - b->at;
+}
+
+/* Classes in ascending order of their ids, as everywhere here. */
+static void
+take_classes(struct eval_truth *t, char *const *name, const int64_t *id, int n)
+{
+	struct id_at *order = (struct id_at *)xmalloc((size_t)(n + 1) * sizeof *order);
+	int *to = (int *)xmalloc((size_t)(n + 1) * sizeof *to);
+
+	t->nclass = n;
+	t->class_name = (char **)xcalloc((size_t)n, sizeof *t->class_name);
+	t->class_id = (int64_t *)xcalloc((size_t)n, sizeof *t->class_id);
+	for (int i = 0; i < n; i++)
+		order[i] = (struct id_at){ id[i], i };
+	qsort(order, (size_t)n, sizeof *order, by_class_id);
+	for (int k = 0; k < n; k++) {
+		int i = order[k].at;
+
+		to[i] = k;
+		t->class_name[k] = name && name[i] ? xstrdup(name[i]) : NULL;
+		t->class_id[k] = id[i];
+		t->ids |= id[i] != i;
+	}
+	for (size_t i = 0; i < t->nbox; i++)
+		t->box[i].cls = to[t->box[i].cls];
+	free(to);
+	free(order);
+}
+
+static void
+take_boxes(struct eval_truth *t, size_t *cap, const struct box *box, int n)
+{
+	t->box = (struct box *)xgrow(t->box, cap, t->nbox + (size_t)n + 1, sizeof *t->box);
+	if (n)
+		memcpy(t->box + t->nbox, box, (size_t)n * sizeof *box);
+	t->nbox += (size_t)n;
+	t->pic[t->n - 1].n = n;
+}
+
+static int
+from_shard(struct eval_truth *t, struct shard *s, struct err *e)
+{
+	size_t cap = 0, bcap = 0;
+	struct record r;
+	char **name;
+	int64_t *id;
+	int bad = 0, n;
+
+	n = shard_classes(s, &name, &id);
+	for (long i = 0; i < shard_count(s) && !bad; i++) {
+		if (!(bad = shard_labels(s, i, &r, e))) {
+			new_pic(t, &cap, r.name, r.id, r.w, r.h);
+			take_boxes(t, &bcap, r.box, r.nbox);
+		}
+	}
+	if (!bad)
+		take_classes(t, name, id, n);
+	return bad;
+}
+
+int
+eval_truth_shard(struct eval_truth *t, struct shard *s, struct err *e)
+{
+	memset(t, 0, sizeof *t);
+	if (from_shard(t, s, e)) {
+		eval_truth_close(t);
+		return -1;
+	}
+	order_pics(t);
+	return 0;
+}
+
+static int
+from_shard_file(struct eval_truth *t, const char *path, struct err *e)
+{
+	struct shard *s = shard_open(path, e);
+	int bad = !s || from_shard(t, s, e);
+
+	shard_close(s);
+	return bad ? -1 : 0;
+}
+
+static void
+report(void *arg, int kind, const char *line)
+{
+	(void)arg;
+	if (kind != SAY_NOTE)
+		warn("%s", line);
+}
+
+static int
+from_labels(struct eval_truth *t, const char *path, const char *names, struct err *e)
+{
+	struct dataset d;
+	size_t cap = 0, bcap = 0;
+	int r;
+
+	memset(&d, 0, sizeof d);
+	r = labels_read(&d, path, names, report, NULL, e);
+	for (int i = 0; i < d.n && !r; i++) {
+		new_pic(t, &cap, d.item[i].name, d.item[i].id, d.item[i].w, d.item[i].h);
+		take_boxes(t, &bcap, d.item[i].box, d.item[i].nbox);
+	}
+	if (!r && d.bad)	/* a figure over the others would be that of another set */
+		r = err_set(e, "%s: %ld pictures of the truth cannot be used", path, d.bad);
+	if (!r && !d.n)
+		r = err_set(e, "%s: no pictures in the truth", path);
+	if (!r)
+		take_classes(t, d.class_name, d.class_id, d.nclass);
+	if (!r && d.refused)
+		warn("%s: %ld labels refused", path, d.refused);
+	labels_close(&d);
+	return r;
+}
+
+/* ---- a folder of txt files ---- */
+
+struct txt {
+	struct eval_truth *t;
+	struct keys name;		/* class words by first sight */
+	size_t cap, bcap;
+	int64_t most;			/* largest class number, -1: none was a number */
+};
+
+static int
+txt_line(struct scan *s, void *arg, const char *p, const char *end)
+{
+	struct txt *x = (struct txt *)arg;
+	const char *w[5];
+	size_t len[5];
+	double v[4];
+	int64_t cls;
+	struct box b;
+	int n = eval_words(p, end, w, len, 5), fraction = 1;
+
+	if (n != 5)
+		return scan_fail(s, p, "%d words: want class x y w h", n);
+	for (int i = 0; i < 4; i++) {
+		if (eval_number(s, w[i + 1], len[i + 1], "", v + i))
+			return -1;
+		fraction &= v[i] >= 0 && v[i] <= 1;
+	}
+	if (fraction)
+		return scan_fail(s, p,
+		    "fractions of a picture that is not here: want pixels, or the folder "
+		    "or list of the pictures");
+	memset(&b, 0, sizeof b);
+	b.x = v[0];
+	b.y = v[1];
+	b.w = v[2];
+	b.h = v[3];
+	b.area = b.w * b.h;
+	b.id = -1;
+	if (eval_class_number(w[0], len[0], 65535, &cls)) {
+		b.cls = (int)cls;
+		x->most = b.cls > x->most ? b.cls : x->most;
+	} else
+		b.cls = keys_add(&x->name, w[0], len[0]);
+	if (x->most >= 0 && x->name.n)
+		return scan_fail(s, p, "some classes are numbers, some are names: want one kind");
+	x->t->box = (struct box *)xgrow(x->t->box, &x->bcap, x->t->nbox + 1, sizeof b);
+	x->t->box[x->t->nbox++] = b;
+	x->t->pic[x->t->n - 1].n++;
+	return 0;
+}
+
+static int
+txt_file(struct txt *x, const char *path, struct err *e)
+{
+	const char *base = path_base(path);
+	char *stem = xasprintf("%.*s", (int)strlen(base) - 4, base);
+
+	new_pic(x->t, &x->cap, stem, EVAL_NOID, 0, 0);
+	free(stem);
+	return eval_lines(path, txt_line, x, e);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int
+txt_classes(struct txt *x, const char *path, const char *names, struct err *e)
+{
+	struct dataset d;
+	size_t k = (size_t)x->name.n, n = k ? k : (size_t)(x->most + 1);
+	char **name = (char **)xcalloc(n + 1, sizeof *name);
+	int64_t *id = (int64_t *)xcalloc(n + 1, sizeof *id);
+	int *to = (int *)xcalloc(n + 1, sizeof *to), r = 0;
+
+	memset(&d, 0, sizeof d);
+	for (size_t i = 0; i < k; i++)
+		name[i] = (char *)keys_text(&x->name, (int)i);
+	if (k)				/* words: classes in alphabetical order */
+		qsort(name, k, sizeof *name, compare);
+	for (size_t i = 0; i < n; i++) {
+		id[i] = (int64_t)i;
+		if (k)
+			to[keys_find(&x->name, name[i], strlen(name[i]))] = (int)i;
+	}
+	for (size_t i = 0; k && i < x->t->nbox; i++)
+		x->t->box[i].cls = to[x->t->box[i].cls];
+	if (names && !k) {
+		r = labels_names(&d, names, e);
+		if (!r && (size_t)d.nclass < n)
+			r = err_set(
+			    e, "%s: class %zu, but %s has %d names", path, n - 1, names, d.nclass);
+	}
+	if (!r)
+		take_classes(x->t, d.nclass ? d.class_name : name, d.nclass ? d.class_id : id,
+		    d.nclass ? d.nclass : (int)n);
+	labels_close(&d);
+	free(name);
+	free(id);
+	free(to);
+	return r;
+}
+
+static int
+from_txt(struct eval_truth *t, const char *path, const char *names, char **file, int n,
+    struct err *e)
+{
+	struct txt x = { .t = t, .most = -1 };
+	int r = 0;
+
+	for (int i = 0; i < n && !r; i++)
+		r = txt_file(&x, file[i], e);
+	if (!r)
+		r = txt_classes(&x, path, names, e);
+	keys_free(&x.name);
+	return r;
+}
+
+/* Does a folder hold nothing but txt files? */
+static int
+only_txt(const char *path, char ***file, struct err *e)
+{
+	struct dataset d;
+	struct err ignore;
+	char *voc = path_join(path, "Annotations"), *images = path_join(path, "images");
+	int n = path_isdir(voc) || path_isdir(images) ? 0 : eval_folder(path, file, e);
+
+	free(voc);
+	free(images);
+	if (n <= 0)
+		return n;
+	memset(&d, 0, sizeof d);
+	if (!labels_read(&d, path, NULL, NULL, NULL, &ignore) && (d.n || d.bad)) {
+		eval_folder_free(*file, n);
+		n = 0;
+	}
+	labels_close(&d);
+	return n;
+}
+
+static int
+eval_truth_other(struct eval_truth *t, const char *path, const char *names, struct err *e)
+{
+	char **file = NULL;
+	int n = 0, r;
+
+	if (path_isdir(path) && (n = only_txt(path, &file, e)) < 0)
+		return -1;
+	r = n > 0 ? from_txt(t, path, names, file, n, e) : shard_is(path) ?
+	    from_shard_file(t, path, e) : from_labels(t, path, names, e);
+	if (n > 0)
+		eval_folder_free(file, n);
+	if (!r && t->nclass > 65535)
+		r = err_set(e, "%s: %d classes: at most 65535", path, t->nclass);
+	if (!r)
+		order_pics(t);
 	return r;
 }
 
@@ -482,334 +765,4 @@ eval_truth_close(struct eval_truth *t)
 	free(t->class_name);
 	free(t->class_id);
 	memset(t, 0, sizeof *t);
-}
-
-/* Truth from shards, from label files, from folders of txt files.
- *
- * A folder that holds only txt files is `class x y w h` in pixels, one file a picture; everything
- * else labels.c reads.  Shards and COCO json keep ids of pictures and categories; where all
- * pictures have one they give the order of equal scores, else the order of the files does. */
-
-static struct eval_pic *
-new_pic(struct eval_truth *t, size_t *cap, const char *name, int64_t id, int w, int h)
-{
-	struct eval_pic *p;
-
-	t->pic = (struct eval_pic *)xgrow(t->pic, cap, (size_t)t->n + 1, sizeof *t->pic);
-	p = t->pic + t->n++;
-	memset(p, 0, sizeof *p);
-	p->name = xstrdup(name);
-	p->id = id;
-	p->w = w;
-	p->h = h;
-	p->first = t->nbox;
-	return p;
-}
-
-static int
-by_id(const void *pa, const void *pb)
-{
-	const struct eval_pic *a = (const struct eval_pic *)pa, *b = (const struct eval_pic *)pb;
-
-	return a->id < b->id	     ? -1
-	       : a->id > b->id	     ? 1
-	       : a->first < b->first ? -1
-				     : a->first > b->first;
-}
-
-/* Pictures by id where every one has its own; without that ids mean nothing. */
-static void
-order_pics(struct eval_truth *t)
-{
-	int all = 1;
-
-	for (int i = 0; i < t->n; i++)
-		all &= t->pic[i].id >= 0;
-	if (t->n && all)
-		qsort(t->pic, (size_t)t->n, sizeof *t->pic, by_id);
-	for (int i = 0; all && i + 1 < t->n; i++)
-		all = t->pic[i].id != t->pic[i + 1].id;
-	for (int i = 0; !all && i < t->n; i++)
-		t->pic[i].id = EVAL_NOID;
-}
-
-struct id_at { int64_t id; int at; };
-
-static int
-by_class_id(const void *pa, const void *pb)
-{
-	const struct id_at *a = (const struct id_at *)pa, *b = (const struct id_at *)pb;
-
-	return a->id < b->id ? -1 : a->id > b->id ? 1 : a->at - b->at;
-}
-
-/* Classes in ascending order of their ids, as everywhere here. */
-static void
-take_classes(struct eval_truth *t, char *const *name, const int64_t *id, int n)
-{
-	struct id_at *order = (struct id_at *)xmalloc((size_t)(n + 1) * sizeof *order);
-	int *to = (int *)xmalloc((size_t)(n + 1) * sizeof *to);
-
-	t->nclass = n;
-	t->class_name = (char **)xcalloc((size_t)n, sizeof *t->class_name);
-	t->class_id = (int64_t *)xcalloc((size_t)n, sizeof *t->class_id);
-	for (int i = 0; i < n; i++)
-		order[i] = (struct id_at){ id[i], i };
-	qsort(order, (size_t)n, sizeof *order, by_class_id);
-	for (int k = 0; k < n; k++) {
-		int i = order[k].at;
-
-		to[i] = k;
-		t->class_name[k] = name && name[i] ? xstrdup(name[i]) : NULL;
-		t->class_id[k] = id[i];
-		t->ids |= id[i] != i;
-	}
-	for (size_t i = 0; i < t->nbox; i++)
-		t->box[i].cls = to[t->box[i].cls];
-	free(to);
-	free(order);
-}
-
-static void
-take_boxes(struct eval_truth *t, size_t *cap, const struct box *box, int n)
-{
-	t->box = (struct box *)xgrow(t->box, cap, t->nbox + (size_t)n + 1, sizeof *t->box);
-	if (n)
-		memcpy(t->box + t->nbox, box, (size_t)n * sizeof *box);
-	t->nbox += (size_t)n;
-	t->pic[t->n - 1].n = n;
-}
-
-static int
-from_shard(struct eval_truth *t, const char *path, struct err *e)
-{
-	struct shard *s = shard_open(path, e);
-	size_t cap = 0, bcap = 0;
-	struct record r;
-	char **name;
-	int64_t *id;
-	int bad = 0, n;
-
-	if (!s)
-		return -1;
-	n = shard_classes(s, &name, &id);
-	for (long i = 0; i < shard_count(s) && !bad; i++) {
-		if (!(bad = shard_labels(s, i, &r, e))) {
-			new_pic(t, &cap, r.name, r.id, r.w, r.h);
-			take_boxes(t, &bcap, r.box, r.nbox);
-		}
-	}
-	if (!bad)
-		take_classes(t, name, id, n);
-	shard_close(s);
-	return bad;
-}
-
-static void
-report(void *arg, int kind, const char *line)
-{
-	(void)arg;
-	if (kind != SAY_NOTE)
-		warn("%s", line);
-}
-
-static int
-from_labels(struct eval_truth *t, const char *path, const char *names, struct err *e)
-{
-	struct dataset d;
-	size_t cap = 0, bcap = 0;
-	int r;
-
-	memset(&d, 0, sizeof d);
-	r = labels_read(&d, path, names, report, NULL, e);
-	for (int i = 0; i < d.n && !r; i++) {
-		new_pic(t, &cap, d.item[i].name, d.item[i].id, d.item[i].w, d.item[i].h);
-		take_boxes(t, &bcap, d.item[i].box, d.item[i].nbox);
-	}
-	if (!r && d.bad)	/* a figure over the others would be that of another set */
-		r = err_set(e, "%s: %ld pictures of the truth cannot be used", path, d.bad);
-	if (!r && !d.n)
-		r = err_set(e, "%s: no pictures in the truth", path);
-	if (!r)
-		take_classes(t, d.class_name, d.class_id, d.nclass);
-	if (!r && d.refused)
-		warn("%s: %ld labels refused", path, d.refused);
-	labels_close(&d);
-	return r;
-}
-
-/* ---- a folder of txt files ---- */
-
-struct txt {
-	struct eval_truth *t;
-	struct eval_hash name;		/* class words by first sight */
-	size_t cap, bcap;
-	int64_t most;			/* largest class number, -1: none was a number */
-};
-
-static int
-txt_line(struct scan *s, struct txt *x, const char *p, const char *end)
-{
-	const char *w[5], *q;
-	size_t len[5];
-	double v[4], c;
-	struct box b;
-	int n = eval_words(p, end, w, len, 5), fraction = 1;
-
-	if (n != 5)
-		return scan_fail(s, p, "%d words: want class x y w h", n);
-	for (int i = 0; i < 4; i++) {
-		q = w[i + 1];
-		if (scan_decimal(&q, v + i) || q != w[i + 1] + len[i + 1] || !isfinite(v[i]))
-			return scan_fail(s, w[i + 1], "'%.*s' is not a finite number",
-			    (int)(len[i + 1] < 40 ? len[i + 1] : 40), w[i + 1]);
-		fraction &= v[i] >= 0 && v[i] <= 1;
-	}
-	if (fraction)
-		return scan_fail(s, p,
-		    "fractions of a picture that is not here: want pixels, or the folder "
-		    "or list of the pictures");
-	memset(&b, 0, sizeof b);
-	b.x = v[0];
-	b.y = v[1];
-	b.w = v[2];
-	b.h = v[3];
-	b.area = b.w * b.h;
-	b.id = -1;
-	q = w[0];
-	if (!scan_decimal(&q, &c) && q == w[0] + len[0] && c >= 0 && c == floor(c) && c < 65535) {
-		b.cls = (int)c;
-		x->most = b.cls > x->most ? b.cls : x->most;
-	} else if ((b.cls = eval_hash_get(&x->name, w[0], len[0])) < 0)
-		eval_hash_put(&x->name, w[0], len[0], b.cls = (int)x->name.n);
-	if (x->most >= 0 && x->name.n)
-		return scan_fail(s, p, "some classes are numbers, some are names: want one kind");
-	x->t->box = (struct box *)xgrow(x->t->box, &x->bcap, x->t->nbox + 1, sizeof b);
-	x->t->box[x->t->nbox++] = b;
-	x->t->pic[x->t->n - 1].n++;
-	return 0;
-}
-
-static int
-txt_file(struct txt *x, const char *path, struct err *e)
-{
-	const char *base = path_base(path), *from, *to;
-	char *stem = xasprintf("%.*s", (int)strlen(base) - 4, base);
-	struct scan s;
-	int r = scan_open(&s, path, e);
-
-	if (!r) {
-		new_pic(x->t, &x->cap, stem, EVAL_NOID, 0, 0);
-		while (!r && eval_line(&s, &from, &to))
-			r = txt_line(&s, x, from, to);
-		if (r || s.error)
-			r = scan_error(&s, e);
-		scan_close(&s);
-	}
-	free(stem);
-	return r;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int
-txt_classes(struct txt *x, const char *path, const char *names, struct err *e)
-{
-	struct dataset d;
-	size_t n = x->name.n ? x->name.n : (size_t)(x->most + 1), k = 0;
-	char **name = (char **)xcalloc(n + 1, sizeof *name);
-	int64_t *id = (int64_t *)xcalloc(n + 1, sizeof *id);
-	int *to = (int *)xcalloc(n + 1, sizeof *to), r = 0;
-
-	memset(&d, 0, sizeof d);
-	for (size_t i = 0; i < x->name.cap; i++)
-		if (x->name.key[i])
-			name[k++] = x->name.key[i];
-	if (k)				/* words: classes in alphabetical order */
-		qsort(name, k, sizeof *name, compare);
-	for (size_t i = 0; i < n; i++) {
-		id[i] = (int64_t)i;
-		if (k)
-			to[eval_hash_get(&x->name, name[i], strlen(name[i]))] = (int)i;
-	}
-	for (size_t i = 0; k && i < x->t->nbox; i++)
-		x->t->box[i].cls = to[x->t->box[i].cls];
-	if (names && !k) {
-		r = labels_names(&d, names, e);
-		if (!r && (size_t)d.nclass < n)
-			r = err_set(
-			    e, "%s: class %zu, but %s has %d names", path, n - 1, names, d.nclass);
-	}
-	if (!r)
-		take_classes(x->t, d.nclass ? d.class_name : name, d.nclass ? d.class_id : id,
-		    d.nclass ? d.nclass : (int)n);
-	labels_close(&d);
-	free(name);
-	free(id);
-	free(to);
-	return r;
-}
-
-static int
-from_txt(struct eval_truth *t, const char *path, const char *names, char **file, int n,
-    struct err *e)
-{
-	struct txt x = { .t = t, .most = -1 };
-	int r = 0;
-
-	for (int i = 0; i < n && !r; i++)
-		r = txt_file(&x, file[i], e);
-	if (!r)
-		r = txt_classes(&x, path, names, e);
-	eval_hash_free(&x.name);
-	return r;
-}
-
-/* Does a folder hold nothing but txt files? */
-static int
-only_txt(const char *path, char ***file, struct err *e)
-{
-	struct dataset d;
-	struct err ignore;
-	char *voc = path_join(path, "Annotations"), *images = path_join(path, "images");
-	int n = path_isdir(voc) || path_isdir(images) ? 0 : eval_folder(path, file, e);
-
-	free(voc);
-	free(images);
-	if (n <= 0)
-		return n;
-	memset(&d, 0, sizeof d);
-	if (!labels_read(&d, path, NULL, NULL, NULL, &ignore) && (d.n || d.bad)) {
-		for (int i = 0; i < n; i++)
-			free((*file)[i]);
-		free(*file);
-		n = 0;
-	}
-	labels_close(&d);
-	return n;
-}
-
-static int
-eval_truth_other(struct eval_truth *t, const char *path, const char *names, struct err *e)
-{
-	char **file = NULL;
-	int n = 0, r;
-
-	if (path_isdir(path) && (n = only_txt(path, &file, e)) < 0)
-		return -1;
-	r = n > 0 ? from_txt(t, path, names, file, n, e) : shard_is(path) ?
-	    from_shard(t, path, e) : from_labels(t, path, names, e);
-	for (int i = 0; i < n; i++)
-		free(file[i]);
-	if (n > 0)
-		free(file);
-	if (!r && t->nclass > 65535)
-		r = err_set(e, "%s: %d classes: at most 65535", path, t->nclass);
-	if (!r)
-		order_pics(t);
-	return r;
 }

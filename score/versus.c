@@ -140,7 +140,7 @@ eval_changes(struct eval *a, struct eval *b, int *n)
 }
 
 static void
-put(FILE *f, const struct eval_row *r, const char *what, double v)
+put_row(FILE *f, const struct eval_row *r, const char *what, double v)
 {
 	fprintf(f, "%s\t-\t%s.%s\t%.17g\n", r->rule, r->metric, what, v);
 }
@@ -150,12 +150,12 @@ eval_versus_print(FILE *f, const struct eval_versus *v, int rows, const struct e
     int n, const struct eval_truth *t)
 {
 	for (int k = 0; k < rows; k++) {
-		put(f, &v[k].row, "base", v[k].base);
+		put_row(f, &v[k].row, "base", v[k].base);
 		if (v[k].defined)
-			put(f, &v[k].row, "diff", v[k].diff);
+			put_row(f, &v[k].row, "diff", v[k].diff);
 		if (v[k].interval) {
-			put(f, &v[k].row, "low", v[k].low);
-			put(f, &v[k].row, "high", v[k].high);
+			put_row(f, &v[k].row, "low", v[k].low);
+			put_row(f, &v[k].row, "high", v[k].high);
 		}
 	}
 	for (int k = 0; k < n; k++) {

@@ -16,8 +16,8 @@
 
 static void pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path);
 
-/* Pictures seen so far by their bytes; a power of two of places, item -1: free. */
-struct seen { XXH128_hash_t *sum; int *item; size_t cap, n; };
+/* Pictures seen so far by the sum of their bytes; item: the first that has it. */
+struct seen { struct keys sum; int *item; size_t cap; };
 struct source { int shard; long record; };	/* shard -1: a file */
 struct pack {
 	const struct pack_opts *opt;
@@ -51,6 +51,7 @@ load(struct pack *p, int i, struct pack_job *j)
 	free(j->note);
 	free(j->bad);
 	j->note = j->bad = NULL;
+	j->note_len = j->note_cap = 0;
 	j->box = (struct box *)xrealloc(j->box, (size_t)(it->nbox + 1) * sizeof *j->box);
 	if (it->nbox)
 		memcpy(j->box, it->box, (size_t)it->nbox * sizeof *j->box);
@@ -60,12 +61,14 @@ load(struct pack *p, int i, struct pack_job *j)
 			return;
 		}
 		j->rec = r;
+		j->packed = 1;
 	} else {
+		j->packed = 0;
 		memset(&j->rec, 0, sizeof j->rec);
 		free(j->bytes);
 		j->cap = 0;
 		j->bytes =
-		    (unsigned char *)file_read(it->path, (size_t)1 << 30, &j->rec.nbytes, &why);
+		    (unsigned char *)plain_read(it->path, (size_t)1 << 30, &j->rec.nbytes, &why);
 		if (!j->bytes) {
 			j->bad = xstrdup(why.msg);
 			return;
@@ -108,44 +111,17 @@ worker(void *arg)
 	return NULL;
 }
 
-static size_t
-seen_place(const struct seen *s, XXH128_hash_t h)
-{
-	size_t i = h.low64 & (s->cap - 1);
-
-	while (s->item[i] >= 0 && !XXH128_isEqual(s->sum[i], h))
-		i = (i + 1) & (s->cap - 1);
-	return i;
-}
-
 /* The item that had the same bytes, -1: none, and this one is remembered. */
 static int
 seen_before(struct seen *s, const void *bytes, size_t n, int item)
 {
 	XXH128_hash_t h = XXH3_128bits(bytes, n);
-	struct seen old = *s;
-	size_t at;
+	int had = s->sum.n, k = keys_add(&s->sum, &h, sizeof h);
 
-	if (2 * s->n >= s->cap) {
-		s->cap = s->cap ? 2 * s->cap : 1024;
-		s->sum = (XXH128_hash_t *)xmalloc(s->cap * sizeof *s->sum);
-		s->item = (int *)xmalloc(s->cap * sizeof *s->item);
-		memset(s->item, -1, s->cap * sizeof *s->item);
-		for (size_t i = 0; i < old.cap; i++)
-			if (old.item[i] >= 0) {
-				at = seen_place(s, old.sum[i]);
-				s->sum[at] = old.sum[i];
-				s->item[at] = old.item[i];
-			}
-		free(old.sum);
-		free(old.item);
-	}
-	at = seen_place(s, h);
-	if (s->item[at] >= 0)
-		return s->item[at];
-	s->sum[at] = h;
-	s->item[at] = item;
-	s->n++;
+	if (k < had)
+		return s->item[k];
+	s->item = (int *)xgrow(s->item, &s->cap, (size_t)had + 1, sizeof *s->item);
+	s->item[k] = item;
 	return -1;
 }
 
@@ -206,6 +182,7 @@ write_items(struct pack *p)
 	int n = p->opt->threads < 1 ? 1 : p->opt->threads, started = 0, r = 0;
 	pthread_t *th = (pthread_t *)xmalloc((size_t)n * sizeof *th);
 
+	image_threads(n);
 	p->slots = 4 * n;
 	p->slot = (struct pack_job *)xcalloc((size_t)p->slots, sizeof *p->slot);
 	for (; started < n; started++)
@@ -255,7 +232,7 @@ map_classes(struct pack *p, char *const *name, const int64_t *id, int n, struct 
 	for (int i = 0; i < n; i++) {
 		map[i] = -1;
 		if (had && name[i])
-			map[i] = label_class(&p->l, name[i]);
+			map[i] = label_class(&p->l, name[i], i);
 		else if (i < had)
 			map[i] = i;
 		else if (!p->d.fixed) {
@@ -263,8 +240,9 @@ map_classes(struct pack *p, char *const *name, const int64_t *id, int n, struct 
 			map[i] = p->d.nclass - 1;
 		}
 		if (map[i] < 0) {
-			err_set(e, "class %d (%s) is not among the names", i,
-			    name[i] ? name[i] : "nameless");
+			err_set(e, "class %d (%s) %s among the names", i,
+			    name[i] ? name[i] : "nameless",
+			    map[i] == -1 ? "is not" : "stands twice");
 			free(map);
 			return NULL;
 		}
@@ -339,6 +317,7 @@ read_inputs(struct pack *p)
 	const struct pack_opts *o = p->opt;
 	int r = 0;
 
+	p->d.split = o->split;
 	if (o->names && labels_names(&p->d, o->names, p->e))
 		return -1;
 	for (int i = 0; i < o->nin && !r; i++) {
@@ -364,6 +343,16 @@ read_inputs(struct pack *p)
 	return r;
 }
 
+/* What -x cannot write as COCO or VOC, and no JSON or XML can hold. */
+static void
+note_names(struct pack *p)
+{
+	for (int i = 0; i < p->d.nclass; i++)
+		if (p->d.class_name[i] && !utf8_is(p->d.class_name[i]))
+			label_say(&p->l, SAY_NOTE, "class %d: '%s': its name is not UTF-8, which "
+			    "COCO and VOC want", i, p->d.class_name[i]);
+}
+
 /* The records of stdin's stream, after all else. */
 static int
 write_stream(struct pack *p)
@@ -374,6 +363,7 @@ write_stream(struct pack *p)
 	int r;
 
 	memset(&j, 0, sizeof j);
+	j.packed = 1;
 	while ((r = stream_next(p->stream, &j.rec, &why)) == 1 && !*o->stop) {
 		j.box = (struct box *)xrealloc(j.box, (size_t)(j.rec.nbox + 1) * sizeof *j.box);
 		for (int k = 0; k < j.rec.nbox; k++) {
@@ -392,6 +382,7 @@ write_stream(struct pack *p)
 		free(j.bad);
 		j.bytes = NULL;
 		j.note = j.bad = NULL;
+		j.note_len = j.note_cap = 0;
 	}
 	free(j.bytes);
 	free(j.box);
@@ -436,6 +427,7 @@ pack_run(const struct pack_opts *o, struct pack_result *res, struct err *e)
 	p.opt = o;
 	p.res = res;
 	p.e = e;
+	p.d.stored = o->stored;
 	p.l = (struct labels){ .d = &p.d, .report = o->report, .arg = o->arg, .e = e };
 	pthread_mutex_init(&p.lock, NULL);
 	pthread_cond_init(&p.ready, NULL);
@@ -444,6 +436,7 @@ pack_run(const struct pack_opts *o, struct pack_result *res, struct err *e)
 		snprintf(options, sizeof options, "side=%dx%d\nquality=%d\n", o->w, o->h,
 		    o->quality ? o->quality : 90);
 	r = read_inputs(&p);
+	note_names(&p);
 	if (!r &&
 	    !(p.out = shard_create(o->out, p.d.class_name, p.d.class_id, p.d.nclass, options, e)))
 		r = -1;
@@ -464,7 +457,7 @@ pack_run(const struct pack_opts *o, struct pack_result *res, struct err *e)
 	res->notes = p.d.notes;
 	res->bad = p.d.bad;
 	res->classes = p.d.nclass;
-	free(p.seen.sum);
+	keys_free(&p.seen.sum);
 	free(p.seen.item);
 	free(p.shard);
 	free(p.src);
@@ -486,8 +479,9 @@ static void remark(struct pack_job *, const char *fmt, ...) PRINTF(2, 3);
 static void
 remark(struct pack_job *j, const char *fmt, ...)
 {
-	char *line, *all;
+	char *line;
 	va_list ap;
+	size_t n;
 
 	va_start(ap, fmt);
 	if (vasprintf(&line, fmt, ap) < 0)
@@ -495,10 +489,12 @@ remark(struct pack_job *j, const char *fmt, ...)
 	va_end(ap);
 	for (char *p = line; *p; p++)
 		*p = *p == '\n' ? ' ' : *p;
-	all = xasprintf("%s%s\n", j->note ? j->note : "", line);
-	free(j->note);
+	n = strlen(line);
+	line[n] = '\n';			/* where its NUL was */
+	j->note = (char *)xgrow(j->note, &j->note_cap, j->note_len + n + 2, 1);
+	memcpy(j->note + j->note_len, line, n + 1);
+	j->note[j->note_len += n + 1] = 0;
 	free(line);
-	j->note = all;
 }
 
 static enum codec
@@ -539,8 +535,38 @@ recode(const struct pack_opts *o, struct pack_job *j, struct image *im)
 		j->bad = xasprintf("%s: %s", r->name, why.msg);
 	r->bytes = j->bytes;
 	r->codec = CODEC_JPEG;
+	if (r->orientation & REC_TURN)
+		r->orientation = 0;	/* it is turned now, and has no EXIF */
 	r->w = im->w;
 	r->h = im->h;
+}
+
+/* As EXIF says, unless that is not wanted, or a shard decided it before.  Boxes whose file gives
+ * the stored size, which is not that of the turned picture, were drawn on the stored pixels. */
+static void
+turn(const struct pack_opts *o, struct pack_job *j, struct image *im)
+{
+	struct record *r = &j->rec;
+	int w, h, how;
+	struct err why;
+
+	if (j->packed) {
+		if (r->orientation & REC_TURN)
+			image_turn(im, r->orientation & ~REC_TURN);
+		return;
+	}
+	image_size(r->bytes, r->nbytes, &w, &h, &how, &why);
+	r->orientation = how;
+	if (how < 2 || o->stored)
+		return;
+	r->orientation |= REC_TURN;
+	image_turn(im, how);
+	if (how < 5 || w == h || r->w != w || r->h != h)
+		return;
+	for (int i = 0; i < r->nbox; i++)
+		label_turn(&j->box[i], how, w, h);
+	r->w = h;
+	r->h = w;
 }
 
 /* Decode the job's bytes: size, remarks, recoding. */
@@ -550,7 +576,6 @@ pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 	struct record *r = &j->rec;
 	struct image im;
 	struct err why;
-	int w, h;
 
 	if (image_decode(r->bytes, r->nbytes, &im, &why)) {
 		j->bad = xasprintf("%s: %s", path, why.msg);
@@ -558,14 +583,14 @@ pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 	}
 	if (why.msg[0])
 		remark(j, "%s: %s", path, why.msg);
+	turn(o, j, &im);
 	if (r->w && (r->w != im.w || r->h != im.h))
 		remark(j, "%s: the labels say %dx%d, the picture is %dx%d; the picture is right",
 		    path, r->w, r->h, im.w, im.h);
-	image_size(r->bytes, r->nbytes, &w, &h, &r->orientation, &why);
 	r->w = im.w;
 	r->h = im.h;
 	r->codec = codec_of(r->bytes, r->nbytes);
-	for (int i = 0; i < r->nbox && r->id >= 0; i++) {
+	for (int i = 0; i < r->nbox && r->id != -1; i++) {
 		const struct box *b = &j->box[i];
 
 		if (b->x < -1 || b->y < -1 || b->x + b->w > im.w + 1 || b->y + b->h > im.h + 1)
@@ -577,7 +602,7 @@ pack_decode(const struct pack_opts *o, struct pack_job *j, const char *path)
 				? "; corners instead of width and height?"
 				: "");
 	}
-	if (r->orientation > 1 && r->nbox && r->id >= 0)
+	if (r->orientation > 1 && r->orientation < REC_TURN && r->nbox && r->id != -1)
 		remark(j,
 		    "%s: EXIF orientation %d is not applied; were the boxes drawn on the stored "
 		    "pixels?",

@@ -78,7 +78,7 @@ read_tail(struct member *m, struct err *e)
 {
 	const struct shard_foot *f = &m->foot;
 	unsigned char *index, *boxes;
-	const char *why;
+	const char *why, *bad = NULL;
 
 	m->names_len = f->length - SHARD_FOOT - f->names;
 	index = (unsigned char *)read_part(
@@ -103,13 +103,20 @@ read_tail(struct member *m, struct err *e)
 		    n->length > f->index - n->offset || n->box > f->nbox ||
 		    n->nbox > f->nbox - n->box || n->name >= m->names_len ||
 		    n->length < shard_image_at(n->name_len, n->nbox) || n->name_len > 65535 ||
-		    n->w < 1 || n->h < 1 || n->codec > CODEC_RAW || n->orientation > 8)
+		    n->w < 1 || n->h < 1 || n->codec > CODEC_RAW ||
+		    (n->orientation & ~REC_TURN) > 8)
 			why = "index";
 	}
-	for (uint64_t i = 0; i < f->nbox; i++)
+	for (uint64_t i = 0; i < f->nbox && !bad; i++) {
 		shard_get_box(boxes + i * SHARD_BOX, &m->box[i]);
+		if ((bad = shard_box_bad(&m->box[i])))
+			err_set(e, "%s: box %llu has %s: want it packed anew", m->path,
+			    (unsigned long long)i, bad);
+	}
 	free(index);
 	free(boxes);
+	if (bad)
+		return -1;
 	return why ? err_set(e, "%s: %s: out of bounds, the file is damaged", m->path, why) : 0;
 }
 
@@ -428,6 +435,16 @@ shard_read(struct shard *s, long n, struct record *r, unsigned char **buf, size_
 	    (unsigned long long)en->offset, why.msg);
 }
 
+int
+record_decode(const struct record *r, struct image *im, struct err *e)
+{
+	if (image_decode(r->bytes, r->nbytes, im, e))
+		return -1;
+	if (r->orientation & REC_TURN)
+		image_turn(im, r->orientation & ~REC_TURN);
+	return 0;
+}
+
 static int
 same(const struct record *a, const struct record *b)
 {
@@ -488,4 +505,82 @@ shard_check(const char *path, long *records, struct err *e)
 		r = check_member(s, k, records, e);
 	shard_close(s);
 	return r;
+}
+
+/* ---- pictures that two shards share -------------------------------------------------------- */
+
+struct sized { size_t bytes; int w, h, hashed, twin; long record; XXH128_hash_t sum; };
+
+static int
+by_size(const void *a, const void *b)
+{
+	const struct sized *p = (const struct sized *)a, *q = (const struct sized *)b;
+
+	return p->bytes != q->bytes ? p->bytes < q->bytes ? -1 : 1 :
+	    p->w != q->w ? p->w - q->w : p->h - q->h;
+}
+
+static int
+sized(struct shard *s, long n, struct sized *z)
+{
+	struct record r;
+	struct err none;
+
+	memset(z, 0, sizeof *z);
+	if (shard_labels(s, n, &r, &none))
+		return -1;
+	*z = (struct sized){ .bytes = r.nbytes, .w = r.w, .h = r.h, .record = n };
+	return 0;
+}
+
+static int
+hashed(struct shard *s, struct sized *z, unsigned char **buf, size_t *cap)
+{
+	struct record r;
+	struct err none;
+
+	if (z->hashed)
+		return z->hashed > 0;
+	z->hashed = -1;
+	if (shard_read(s, z->record, &r, buf, cap, &none))
+		return 0;
+	z->sum = XXH3_128bits(r.bytes, r.nbytes);
+	z->hashed = 1;
+	return 1;
+}
+
+/* Only pictures of one size are read. */
+long
+shard_overlap(struct shard *a, struct shard *b)
+{
+	long n = 0, twins = 0, lo, hi;
+	struct sized *v = (struct sized *)xcalloc((size_t)shard_count(b) + 1, sizeof *v), z;
+	unsigned char *buf = NULL;
+	size_t cap = 0;
+
+	for (long i = 0; i < shard_count(b); i++)
+		n += !sized(b, i, &v[n]);
+	qsort(v, (size_t)n, sizeof *v, by_size);
+	for (long i = 0; i < shard_count(a); i++) {
+		if (sized(a, i, &z))
+			continue;
+		for (lo = 0, hi = n; lo < hi;) {
+			long mid = lo + (hi - lo) / 2;
+
+			if (by_size(&v[mid], &z) < 0)
+				lo = mid + 1;
+			else
+				hi = mid;
+		}
+		for (; lo < n && !by_size(&v[lo], &z); lo++)
+			if (!v[lo].twin && hashed(a, &z, &buf, &cap) &&
+			    hashed(b, &v[lo], &buf, &cap) &&
+			    XXH128_isEqual(v[lo].sum, z.sum))
+				v[lo].twin = 1;
+	}
+	for (long i = 0; i < n; i++)
+		twins += v[i].twin;
+	free(buf);
+	free(v);
+	return twins;
 }

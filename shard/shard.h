@@ -16,9 +16,11 @@ extern "C" {
 /* ---- shard.c: the packed format ------------------------------------------------------------ */
 
 enum codec { CODEC_JPEG, CODEC_PNG, CODEC_OTHER, CODEC_RAW };
+enum { REC_TURN = 16 };			/* in orientation: it is to be applied */
 struct record {
 	int64_t id;			/* COCO image id, -1 where there is none */
-	int w, h, orientation;		/* as stored; EXIF orientation, 0 where none is said */
+	int w, h;			/* of the picture that its boxes are on */
+	int orientation;		/* EXIF's, 0 where none is said; REC_TURN */
 	enum codec codec;
 	const char *name;
 	const struct box *box;
@@ -41,6 +43,8 @@ int shard_read(struct shard *, long n, struct record *, unsigned char **buf, siz
     struct err *);
 int shard_labels(struct shard *, long n, struct record *, struct err *);	/* no image bytes */
 int shard_check(const char *path, long *records, struct err *);	/* every checksum */
+/* How many pictures of b are in a too, byte for byte; what cannot be read is not. */
+long shard_overlap(struct shard *a, struct shard *b);
 const char *shard_uuid(const struct shard *);	/* 32 hex digits */
 const char *shard_path(const struct shard *, long n);	/* the file that holds record n */
 /* Path "-": a stream on stdout.  options: text kept in the file (what changed the bytes). */
@@ -61,6 +65,9 @@ uint64_t stream_at(const struct shard_stream *);	/* offset of the record last re
 uint64_t stream_end(const struct shard_stream *);	/* offset behind it */
 void stream_uuid(const struct shard_stream *, unsigned char uuid[16]);
 void stream_close(struct shard_stream *);
+
+/* The picture of a record: decoded, and turned where it says so. */
+int record_decode(const struct record *, struct image *, struct err *);
 
 /* shardcodec.c: the structures on disk (man/yolo-shard.5), for the shard*.c files. */
 enum { SHARD_HEAD = 4096, SHARD_REC = 80, SHARD_BOX = 64, SHARD_ENTRY = 64, SHARD_FOOT = 128,
@@ -92,6 +99,8 @@ void shard_put_rec(unsigned char *, const struct shard_rec *);
 int shard_get_rec(const unsigned char *, struct shard_rec *, struct err *);
 void shard_put_box(unsigned char *, const struct box *);
 void shard_get_box(const unsigned char *, struct box *);
+/* NULL, or why it is none: not finite, a negative side. */
+const char *shard_box_bad(const struct box *);
 void shard_put_entry(unsigned char *, const struct shard_entry *);
 void shard_get_entry(const unsigned char *, struct shard_entry *);
 void shard_put_foot(unsigned char *, const struct shard_foot *);
@@ -104,11 +113,12 @@ int shard_get_meta(const unsigned char *, size_t len, char ***name, int64_t **id
 /* ---- pack.c, unpack.c: yolo-prep's two halves ---------------------------------------------- */
 
 struct pack_opts {
-	const char *out, *names;
+	const char *out, *names, *split;	/* split: as in struct dataset */
 	char *const *in;		/* anything labels_read takes, and shards; "-" stdin */
 	int nin, nul;			/* nul: the list on stdin ends its names with NUL */
 	int w, h, quality;		/* recode to fit w x h, 0: as it is; quality 0: 90 */
 	int threads, salvage;	/* salvage: take what is whole of a damaged shard or stream */
+	int stored;			/* EXIF's orientation is not applied */
 	long max_bad;			/* -1: labels without limit, pictures none */
 	uint64_t limit;			/* bytes of a piece, 0: one file */
 	label_report *report;
@@ -123,6 +133,8 @@ struct pack_job {			/* one picture on its way */
 	unsigned char *bytes;
 	size_t cap;
 	char *bad, *note;		/* why it is left out; remarks, one a line */
+	size_t note_len, note_cap;
+	int packed;			/* out of a shard: its record says whether it is turned */
 	int done;
 };
 /* 0 packed; -1 failed, nothing written. */

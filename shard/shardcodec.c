@@ -4,6 +4,7 @@
  * The layout is man/yolo-shard.5's.  What is loaded is checked here as far as it can be without
  * the file: magic numbers, checksums, ranges. */
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ enum { REC_MAGIC = 0x43455259 };	/* "YREC" */
 enum { F_STREAM = 1 };			/* incompatible feature: no tail follows */
 
 static void
-put(unsigned char *p, uint64_t v, int n)
+put_le(unsigned char *p, uint64_t v, int n)
 {
 	for (int i = 0; i < n; i++)
 		p[i] = (unsigned char)(v >> (8 * i));
@@ -39,7 +40,7 @@ put_real(unsigned char *p, double d)
 	uint64_t v;
 
 	memcpy(&v, &d, 8);
-	put(p, v, 8);
+	put_le(p, v, 8);
 }
 
 static double
@@ -63,12 +64,12 @@ shard_put_head(unsigned char *p, const struct shard_head *h)
 {
 	memset(p, 0, SHARD_HEAD);
 	memcpy(p, head_magic, 8);
-	put(p + 8, 1, 2);
-	put(p + 12, 0x01020304, 4);
-	put(p + 16, h->stream ? F_STREAM : 0, 4);
-	put(p + 28, SHARD_ALIGN, 4);
+	put_le(p + 8, 1, 2);
+	put_le(p + 12, 0x01020304, 4);
+	put_le(p + 16, h->stream ? F_STREAM : 0, 4);
+	put_le(p + 28, SHARD_ALIGN, 4);
 	memcpy(p + 32, h->uuid, 16);
-	put(p + SHARD_HEAD - 8, XXH3_64bits(p, SHARD_HEAD - 8), 8);
+	put_le(p + SHARD_HEAD - 8, XXH3_64bits(p, SHARD_HEAD - 8), 8);
 }
 
 int
@@ -95,19 +96,19 @@ void
 shard_put_rec(unsigned char *p, const struct shard_rec *r)
 {
 	memset(p, 0, SHARD_REC);
-	put(p, REC_MAGIC, 4);
-	put(p + 4, r->kind, 4);
-	put(p + 8, r->sum, 8);
-	put(p + 16, r->payload, 8);
-	put(p + 24, r->payload, 8);
-	put(p + 32, (uint64_t)r->id, 8);
-	put(p + 40, (uint64_t)r->w, 4);
-	put(p + 44, (uint64_t)r->h, 4);
-	put(p + 48, (uint64_t)r->codec, 1);
-	put(p + 49, (uint64_t)r->orientation, 1);
-	put(p + 50, r->name_len, 2);
-	put(p + 52, r->nbox, 4);
-	put(p + 72, XXH3_64bits(p, 72), 8);
+	put_le(p, REC_MAGIC, 4);
+	put_le(p + 4, r->kind, 4);
+	put_le(p + 8, r->sum, 8);
+	put_le(p + 16, r->payload, 8);
+	put_le(p + 24, r->payload, 8);
+	put_le(p + 32, (uint64_t)r->id, 8);
+	put_le(p + 40, (uint64_t)r->w, 4);
+	put_le(p + 44, (uint64_t)r->h, 4);
+	put_le(p + 48, (uint64_t)r->codec, 1);
+	put_le(p + 49, (uint64_t)r->orientation, 1);
+	put_le(p + 50, r->name_len, 2);
+	put_le(p + 52, r->nbox, 4);
+	put_le(p + 72, XXH3_64bits(p, 72), 8);
 }
 
 int
@@ -128,7 +129,7 @@ shard_get_rec(const unsigned char *p, struct shard_rec *r, struct err *e)
 	r->nbox = (unsigned)get(p + 52, 4);
 	if (kind < REC_META || kind > REC_END || r->payload != get(p + 24, 8) ||
 	    r->payload > (uint64_t)1 << 40 || w > INT_MAX || h > INT_MAX || r->codec > CODEC_RAW ||
-	    r->nbox > INT_MAX / SHARD_BOX || r->orientation > 8 ||
+	    r->nbox > INT_MAX / SHARD_BOX || (r->orientation & ~REC_TURN) > 8 ||
 	    shard_image_at(r->name_len, r->nbox) > r->payload + SHARD_REC)
 		return err_set(e, "a record out of bounds");
 	r->kind = (enum rec_kind)kind;
@@ -145,10 +146,10 @@ shard_put_box(unsigned char *p, const struct box *b)
 	put_real(p + 16, b->w);
 	put_real(p + 24, b->h);
 	put_real(p + 32, b->area);
-	put(p + 40, (uint64_t)b->id, 8);
-	put(p + 48, (uint64_t)b->cls, 4);
-	put(p + 52, (uint64_t)b->flags, 4);
-	put(p + 56, 0, 8);
+	put_le(p + 40, (uint64_t)b->id, 8);
+	put_le(p + 48, (uint64_t)b->cls, 4);
+	put_le(p + 52, (uint64_t)b->flags, 4);
+	put_le(p + 56, 0, 8);
 }
 
 void
@@ -165,21 +166,30 @@ shard_get_box(const unsigned char *p, struct box *b)
 	b->flags = (int)(int32_t)get(p + 52, 4);
 }
 
+const char *
+shard_box_bad(const struct box *b)
+{
+	if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(b->w) || !isfinite(b->h) ||
+	    !isfinite(b->area) || !isfinite(b->x + b->w) || !isfinite(b->y + b->h))
+		return "numbers that are not finite";
+	return b->w < 0 || b->h < 0 ? "a negative side" : NULL;
+}
+
 void
 shard_put_entry(unsigned char *p, const struct shard_entry *n)
 {
-	put(p, n->offset, 8);
-	put(p + 8, n->length, 8);
-	put(p + 16, n->sum, 8);
-	put(p + 24, n->box, 8);
-	put(p + 32, n->name, 8);
-	put(p + 40, (uint64_t)n->id, 8);
-	put(p + 48, n->nbox, 4);
-	put(p + 52, n->name_len, 2);
-	put(p + 54, (uint64_t)n->codec, 1);
-	put(p + 55, (uint64_t)n->orientation, 1);
-	put(p + 56, (uint64_t)n->w, 4);
-	put(p + 60, (uint64_t)n->h, 4);
+	put_le(p, n->offset, 8);
+	put_le(p + 8, n->length, 8);
+	put_le(p + 16, n->sum, 8);
+	put_le(p + 24, n->box, 8);
+	put_le(p + 32, n->name, 8);
+	put_le(p + 40, (uint64_t)n->id, 8);
+	put_le(p + 48, n->nbox, 4);
+	put_le(p + 52, n->name_len, 2);
+	put_le(p + 54, (uint64_t)n->codec, 1);
+	put_le(p + 55, (uint64_t)n->orientation, 1);
+	put_le(p + 56, (uint64_t)n->w, 4);
+	put_le(p + 60, (uint64_t)n->h, 4);
 }
 
 void
@@ -203,20 +213,20 @@ void
 shard_put_foot(unsigned char *p, const struct shard_foot *f)
 {
 	memcpy(p, foot_magic, 8);
-	put(p + 8, f->length, 8);
-	put(p + 16, f->records, 8);
-	put(p + 24, f->nbox, 8);
-	put(p + 32, f->index, 8);
-	put(p + 40, f->boxes, 8);
-	put(p + 48, f->index_sum, 8);
-	put(p + 56, f->boxes_sum, 8);
-	put(p + 64, f->names_sum, 8);
-	put(p + 72, f->member, 4);
-	put(p + 76, f->last, 4);
+	put_le(p + 8, f->length, 8);
+	put_le(p + 16, f->records, 8);
+	put_le(p + 24, f->nbox, 8);
+	put_le(p + 32, f->index, 8);
+	put_le(p + 40, f->boxes, 8);
+	put_le(p + 48, f->index_sum, 8);
+	put_le(p + 56, f->boxes_sum, 8);
+	put_le(p + 64, f->names_sum, 8);
+	put_le(p + 72, f->member, 4);
+	put_le(p + 76, f->last, 4);
 	memcpy(p + 80, f->uuid, 16);
 	memcpy(p + 96, f->prev, 16);
-	put(p + 112, 0, 8);
-	put(p + 120, XXH3_64bits(p, 120), 8);
+	put_le(p + 112, 0, 8);
+	put_le(p + 120, XXH3_64bits(p, 120), 8);
 }
 
 int
@@ -257,17 +267,17 @@ shard_put_meta(char *const *name, const int64_t *id, int n, const char *options,
 	for (int i = 0; i < n; i++)
 		all += 12 + (name && name[i] ? strlen(name[i]) : 0);
 	p = (unsigned char *)xcalloc(all, 1);
-	put(p, (uint64_t)n, 4);
+	put_le(p, (uint64_t)n, 4);
 	for (int i = 0; i < n; i++) {
 		size_t k = name && name[i] ? strlen(name[i]) : 0;
 
-		put(p + at, (uint64_t)(id ? id[i] : i), 8);
-		put(p + at + 8, name && name[i] ? k : 0xffffffff, 4);
+		put_le(p + at, (uint64_t)(id ? id[i] : i), 8);
+		put_le(p + at + 8, name && name[i] ? k : 0xffffffff, 4);
 		if (k)
 			memcpy(p + at + 12, name[i], k);
 		at += 12 + k;
 	}
-	put(p + at, strlen(options), 4);
+	put_le(p + at, strlen(options), 4);
 	memcpy(p + at + 4, options, strlen(options));
 	*len = all;
 	return p;

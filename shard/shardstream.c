@@ -159,6 +159,9 @@ stream_next(struct shard_stream *s, struct record *out, struct err *e)
 	p += shard_image_at(r.name_len, 0) - SHARD_REC;
 	for (unsigned i = 0; i < r.nbox; i++, p += SHARD_BOX) {
 		shard_get_box(p, &s->box[i]);
+		if (shard_box_bad(&s->box[i]))
+			return err_set(e, "%s: record at byte %llu: box %u has %s", s->name,
+			    (unsigned long long)s->at, i, shard_box_bad(&s->box[i]));
 		if (s->box[i].cls < 0 || s->box[i].cls >= s->nclass)
 			return err_set(e,
 			    "%s: record at byte %llu: a box of class %d, but there are %d", s->name,

@@ -227,6 +227,10 @@ shard_add(struct shard_writer *w, const struct record *r, struct err *e)
 		if (r->box[i].cls < 0 || r->box[i].cls >= w->nclass)
 			return err_set(e, "%s: %s: a box of class %d, but there are %d", w->path,
 			    r->name, r->box[i].cls, w->nclass);
+	for (int i = 0; i < r->nbox; i++)
+		if (shard_box_bad(&r->box[i]))
+			return err_set(e, "%s: %s: box %d has %s", w->path, r->name, i,
+			    shard_box_bad(&r->box[i]));
 	labels = (size_t)shard_image_at(name_len, rec.nbox) - SHARD_REC;
 	rec.payload = labels + r->nbytes;
 	if (place(w, rec.payload + SHARD_REC, e))

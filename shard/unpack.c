@@ -4,7 +4,6 @@
  * the same boxes.  Names from a shard are not trusted: they stay below the folder, and two records
  * that would be one file get different names.  The folder appears when all is written. */
 #include <errno.h>
-#include <ftw.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +28,9 @@ struct unpack {
 	/* a format's way with one record: rel is the picture's path below dir */
 	int (*record)(struct unpack *, const struct record *, const char *rel);
 	const char *folder;		/* where pictures go */
+	struct keys name;
+	int *next;			/* of a name: the number to try when it comes again */
+	size_t cap;
 };
 
 static int
@@ -130,12 +132,17 @@ label_of(const struct unpack *u, const char *rel)
 
 /* A path for the picture that neither it nor its label shares with another. */
 static char *
-free_path(const struct unpack *u, const char *name)
+free_path(struct unpack *u, const char *name)
 {
 	char *safe = tame(name), *dot = strrchr(path_base(safe), '.'), *rel, *full, *label;
-	int taken = 1, stem = dot ? (int)(dot - safe) : (int)strlen(safe);
+	int taken = 1, stem = dot ? (int)(dot - safe) : (int)strlen(safe), had = u->name.n;
+	int at = keys_add(&u->name, safe, strlen(safe)), k;
 
-	for (int k = 1; ; k++) {
+	if (at == had) {
+		u->next = (int *)xgrow(u->next, &u->cap, (size_t)at + 1, sizeof *u->next);
+		u->next[at] = 1;
+	}
+	for (k = u->next[at]; ; k++) {
 		if (k == 1)
 			rel = xasprintf("%s/%s", u->folder, safe);
 		else
@@ -149,6 +156,7 @@ free_path(const struct unpack *u, const char *name)
 			break;
 		free(rel);
 	}
+	u->next[at] = k + 1;
 	free(safe);
 	return rel;
 }
@@ -277,26 +285,12 @@ to_voc(struct unpack *u, const struct record *r, const char *rel)
 	return bad;
 }
 
-static void
-json_text(FILE *f, const char *s)
-{
-	putc('"', f);
-	for (; *s; s++)
-		if (*s == '"' || *s == '\\')
-			fprintf(f, "\\%c", *s);
-		else if ((unsigned char)*s < 32)
-			fprintf(f, "\\u%04x", *s);
-		else
-			putc(*s, f);
-	putc('"', f);
-}
-
 static int
 to_coco(struct unpack *u, const struct record *r, const char *rel)
 {
 	fprintf(u->list, "%s\n{\"id\":%lld,\"file_name\":", u->n ? "," : "",
 	    u->keep_ids ? (long long)r->id : (long long)u->n + 1);
-	json_text(u->list, rel + strlen(u->folder) + 1);
+	json_string(u->list, rel + strlen(u->folder) + 1);
 	fprintf(u->list, ",\"width\":%d,\"height\":%d}", r->w, r->h);
 	return 0;
 }
@@ -380,7 +374,7 @@ end_coco(struct unpack *u, const char *path)
 	for (int i = 0; i < u->nclass; i++) {
 		fprintf(
 		    u->list, "%s\n{\"id\":%lld,\"name\":", i ? "," : "", (long long)u->class_id[i]);
-		json_text(u->list, class_text(u, i, buf));
+		json_string(u->list, class_text(u, i, buf));
 		fputs("}", u->list);
 	}
 	fputs("]}\n", u->list);
@@ -396,17 +390,20 @@ by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Are they ids, and no two of them equal?  Sorts them. */
+/* Are they ids, and no two of them equal?  Sorts them; *any: one of them is an id. */
 static int
-different(int64_t *id, size_t n)
+different(int64_t *id, size_t n, int *any)
 {
-	size_t i = 1;
+	int all = 1;
 
+	*any = 0;
 	if (n)
 		qsort(id, n, sizeof *id, by_number);
-	while (i < n && id[i] != id[i - 1])
-		i++;
-	return !n || (id[0] >= 0 && i == n);
+	for (size_t i = 0; i < n; i++) {
+		*any |= id[i] != -1;
+		all &= id[i] != -1 && (!i || id[i] != id[i - 1]);
+	}
+	return all;
 }
 
 /* Two COCO sets in one shard may use the same numbers for other things. */
@@ -416,6 +413,7 @@ look_at_ids(struct unpack *u)
 	long n = shard_count(u->shard), bad = 0;
 	int64_t *id = (int64_t *)xmalloc((size_t)n * sizeof *id), *ann = NULL;
 	size_t nann = 0, cap = 0;
+	int any_id, any_ann;
 	struct record r;
 
 	for (long i = 0; i < n && !bad; i++) {
@@ -429,11 +427,11 @@ look_at_ids(struct unpack *u)
 	}
 	u->boxes = (long)nann;
 	if (!bad) {
-		u->keep_ids = different(id, (size_t)n);
-		u->keep_ann = different(ann, nann);
-		if (u->record == to_coco && !u->keep_ids && id[n - 1] >= 0)
+		u->keep_ids = different(id, (size_t)n, &any_id);
+		u->keep_ann = different(ann, nann, &any_ann);
+		if (u->record == to_coco && !u->keep_ids && any_id)
 			warn("ids of pictures are missing or stand twice: all are numbered anew");
-		else if (u->record == to_coco && !u->keep_ann && ann[nann - 1] >= 0)
+		else if (u->record == to_coco && !u->keep_ann && any_ann)
 			warn("ids of boxes are missing or stand twice: all are numbered anew");
 	}
 	free(id);
@@ -457,8 +455,12 @@ names_fit(struct unpack *u)
 	struct record r;
 	int bad = 0;
 
-	for (int i = 0; i < u->nclass && !bad; i++)
-		bad = u->class_name[i] ? fits(u, "class", u->class_name[i]) : 0;
+	for (int i = 0; i < u->nclass && !bad; i++) {
+		const char *s = u->class_name[i], *why = s ? label_bad_name(s) : NULL;
+
+		bad = !s ? 0 : why ? err_set(u->e, "class %d, '%s': its name is %s: no list of "
+		    "names can hold it", i, s, why) : fits(u, "class", s);
+	}
 	for (long i = 0; i < shard_count(u->shard) && !bad; i++)
 		bad = shard_labels(u->shard, i, &r, u->e) || fits(u, "picture", r.name);
 	return bad;
@@ -487,16 +489,11 @@ whole_shard(struct unpack *u, const char *list)
 	bad |= finish(u->list, path, u->e);
 	if (!bad)
 		bad = write_names(u);
+	keys_free(&u->name);
+	free(u->next);
 	free(path);
 	free(buf);
 	return bad;
-}
-
-static int
-remove_one(const char *path, const struct stat *st, int kind, struct FTW *w)
-{
-	(void)st, (void)kind, (void)w;
-	return remove(path);
 }
 
 int
@@ -520,7 +517,7 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
 		list = u.record == to_voc ? "ImageSets/Main/all.txt" : "instances.json";
 	if (!access(dir, F_OK) && rmdir(dir))
 		bad = err_set(e, "%s: %s; want a new or empty folder", dir, strerror(errno));
-	else if (!(made = !mkdir(tmp, 0777)))
+	else if (tmp_begin(tmp), !(made = !mkdir(tmp, 0777)))
 		bad = err_set(e, "%s: %s", tmp, strerror(errno));
 	for (int i = 0; i < n; i++)
 		sets += !shard_again(shard, i);
@@ -546,7 +543,8 @@ unpack_run(const char *dir, const char *format, char *const *shard, int n, long 
 	if (!bad && rename(tmp, dir))
 		bad = err_set(e, "%s: %s", dir, strerror(errno));
 	if (bad && made)
-		nftw(tmp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		path_remove(tmp);
+	tmp_end(tmp);
 	if (!bad && u.lost)
 		warn("%ld crowd boxes left out: %s labels cannot say that a box is a crowd", u.lost,
 		    format);

@@ -60,6 +60,8 @@ struct sync {
 struct sync *sync_open(const struct world *, struct dev *, struct err *);	/* size 1 too */
 void sync_close(struct sync *);
 void sync_alive(struct sync *);		/* "I work": long work between operations is no stall */
+/* What this rank adds to a line that it gives up with: how far it is, what is saved. */
+void sync_note(struct sync *, const char *text);
 void sync_fail(struct sync *, const char *why) NORETURN;	/* tell the others and end */
 void world_fail(const struct world *, const char *why) NORETURN;	/* before a sync is open */
 int meet_joined(const struct meet *);

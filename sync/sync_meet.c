@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ join_rank(int rank, int size, const char *name, double until, int *fd, int *peer
 
 static int join_host(int size, const char *name, double until, int fd, int *peer, struct err *e);
 
-enum { SLICE_MS = 100, SPIN = 3000 };
+enum { SLICE_MS = 100, SPIN = 3000, LONG_SLEEP = 1 };	/* seconds: more than a busy machine's */
 
 /* What a rank last came to do.  Two, in turn: who is one operation ahead must not overwrite what
  * the others still compare; two ahead nobody can be. */
@@ -56,6 +57,8 @@ struct meet {
 	size_t len;
 	int size, spin, turn, first;	/* first: the reason is this process's */
 	int *peer, npeer;	/* joined: sockets to the others; they hang up when one ends */
+	char note[MEET_NOTE];
+	pthread_mutex_t noting;
 };
 
 static size_t
@@ -96,6 +99,7 @@ attach(int size, int fd, struct err *e)
 	m->slot = p + slot;
 	m->len = len;
 	m->size = size;
+	pthread_mutex_init(&m->noting, NULL);
 	m->spin = !sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) >= size ? SPIN : 0;
 	return m;
 }
@@ -115,6 +119,7 @@ meet_close(struct meet *m)
 		if (m->peer[i] >= 0)
 			close(m->peer[i]);
 	free(m->peer);
+	pthread_mutex_destroy(&m->noting);
 	munmap(m->s, m->len);
 	free(m);
 }
@@ -212,6 +217,32 @@ meet_beats(struct meet *m, int but)
 	return sum;
 }
 
+void
+meet_note(struct meet *m, const char *text)
+{
+	pthread_mutex_lock(&m->noting);
+	snprintf(m->note, sizeof m->note, "%s", text);
+	pthread_mutex_unlock(&m->noting);
+}
+
+const char *
+meet_noted(struct meet *m, char out[MEET_NOTE])
+{
+	pthread_mutex_lock(&m->noting);
+	snprintf(out, MEET_NOTE, "%s%.390s", *m->note ? "; " : "", m->note);
+	pthread_mutex_unlock(&m->noting);
+	return out;
+}
+
+double
+meet_slept(double *last)
+{
+	double t = now(), slept = *last > 0 ? t - *last - SLICE_MS / 1e3 : 0;
+
+	*last = t;
+	return slept > LONG_SLEEP ? slept : 0;
+}
+
 /* Joined ranks have no parent that waits for them: a socket that hangs up tells. */
 static void
 look_at_peers(struct meet *m)
@@ -261,13 +292,16 @@ static int
 give_up(struct meet *m, int rank, int who, const char *how, struct err *e)
 {
 	struct seat *me = &m->seat[rank], *other = &m->seat[who];
+	char host[65] = "", note[MEET_NOTE];
 	struct err why;
 
+	gethostname(host, sizeof host - 1);
 	err_set(&why,
-	    "rank %d %s: rank %d waits for it in %s %llu (%llu numbers), it was last in %s %llu",
+	    "rank %d %s: rank %d waits for it in %s %llu (%llu numbers), it was last in %s %llu; "
+	    "both on %s%s",
 	    who, how, rank, post_of(m, rank)->what, (unsigned long long)me->op,
 	    (unsigned long long)post_of(m, rank)->n, other->op ? post_of(m, who)->what :
-	    "operation", (unsigned long long)other->op);
+	    "operation", (unsigned long long)other->op, host, meet_noted(m, note));
 	meet_fail(m, why.msg);
 	return err_set(e, "%s", meet_failed(m));
 }
@@ -299,7 +333,7 @@ meet_wait(struct meet *m, int rank, double deadline, struct err *e)
 	uint32_t gen = __atomic_load_n(&m->s->gen, __ATOMIC_ACQUIRE);
 	uint64_t mine = __atomic_add_fetch(&m->seat[rank].arrived, 1, __ATOMIC_ACQ_REL);
 	uint64_t beats = 0;
-	double since = now();
+	double since = now(), last = 0;
 	int in = 1;
 
 	meet_alive(m, rank);
@@ -314,6 +348,7 @@ meet_wait(struct meet *m, int rank, double deadline, struct err *e)
 	for (int round = 0; __atomic_load_n(&m->s->gen, __ATOMIC_ACQUIRE) == gen; round++) {
 		uint64_t b = missing_beats(m, mine);
 
+		since += meet_slept(&last);
 		if (b != beats)
 			since = now();
 		beats = b;

@@ -71,7 +71,7 @@ static int
 settle(struct sync *s, struct nccl *c, ncclResult_t r, const char *what, struct err *e)
 {
 	struct timespec nap = { 0, 200000 };
-	double until = now() + s->deadline;
+	double until = now() + s->deadline, last = 0;
 	const char *why, *more;
 
 	while (r == ncclInProgress || (r == ncclSuccess && c->comm)) {
@@ -84,6 +84,7 @@ settle(struct sync *s, struct nccl *c, ncclResult_t r, const char *what, struct 
 			r = state;
 		if ((why = meet_failed(s->meet)))
 			return err_set(e, "%s", why);
+		until += meet_slept(&last);
 		if (r == ncclInProgress && now() > until)
 			return err_set(e, "nccl: %s of rank %d took longer than %g s", what,
 			    s->rank, s->deadline);
@@ -142,7 +143,8 @@ watch(void *arg)
 {
 	struct sync *s = (struct sync *)arg;
 	struct nccl *c = (struct nccl *)s->priv;
-	double since = 0;
+	double since = 0, last = 0;
+	char note[MEET_NOTE];
 	uint64_t beats = 0;
 	struct err e;
 
@@ -159,6 +161,7 @@ watch(void *arg)
 			c->watching = 1;
 			since = now();
 		}
+		since += meet_slept(&last);
 		if (b != beats)
 			since = now();
 		beats = b;
@@ -169,8 +172,10 @@ watch(void *arg)
 		else if (c->watching && meet_failed(s->meet))
 			give_up(s, c, meet_failed(s->meet));
 		else if (c->watching && now() - since > s->deadline) {
-			err_set(&e, "a rank stalled for %g s: rank %d waits in %s (operation %lu)",
-			    s->deadline, s->rank, c->what, c->marked);
+			err_set(&e,
+			    "a rank stalled for %g s: rank %d waits in %s (operation %lu)%s",
+			    s->deadline, s->rank, c->what, c->marked,
+			    meet_noted(s->meet, note));
 			give_up(s, c, e.msg);
 		}
 	}

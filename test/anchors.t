@@ -1,12 +1,6 @@
 #!/bin/sh
 # yolo-anchors: known answers, the letterbox, masks, what is refused.
-n=0
-ok() {		# ok STATUS WHAT
-	n=$((n + 1))
-	[ "$1" = 0 ] && echo "ok $n - $2" || { echo "not ok $n - $2"; bad=1; }
-}
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
+. test/tap.sh
 grey() {	# grey FILE W H: a picture
 	{ printf 'P5\n%d %d\n255\n' "$2" "$3"; head -c $(($2 * $3)) /dev/zero; } >"$1"
 }
@@ -98,5 +92,4 @@ run -k 0 "$t/a.shard"; [ $? = 2 ]; ok $? "-k 0"
 for k in $(tools/yolo-anchors -O help | sed 1d | cut -f 1); do
 	grep -q "^\.It Cm $k\b" man/yolo-anchors.1; ok $? "setting $k is in the page"
 done
-echo "1..$n"
-exit "${bad:-0}"
+plan

@@ -1,10 +1,7 @@
 #!/bin/sh
 # yolo-bench: what its commands refuse and how, from anywhere; the table of a step.
-n=0
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
+. test/tap.sh
 here=$PWD
-ok() { n=$((n + 1)); if [ "$1" = 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; fi; }
 says() {	# says STATUS WORDS ARG...: one line of ours with these words, and the status
 	want=$1 words=$2; shift 2
 	./yolo-bench "$@" >"$t/out" 2>"$t/err"; got=$?
@@ -137,4 +134,4 @@ kill -TERM $pid
 wait $pid
 [ $? = 143 ]; ok $? "eval: SIGTERM is 143"
 [ -z "$(ls "$t/tmp")" ]; ok $? "and the set is gone"
-echo "1..$n"
+plan

@@ -7,10 +7,11 @@
 # counter of our own below, which shares nothing with the parser.
 use strict;
 use warnings;
-use Test::More;
+use lib 'test';
+use Tap;
 
 my $data = '../shared/data';
-plan skip_all => 'no ../shared' unless -d "$data/cfg";
+shared("$data/cfg");
 my @rows = map { chomp; [ split /\t/ ] } `sh tools/cfg-table`;
 is($?, 0, 'cfg-table');
 is(join(' ', @{ shift @rows }), '#cfg size layers parameters bytes BFLOPs', 'its columns');

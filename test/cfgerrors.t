@@ -1,15 +1,6 @@
 #!/bin/sh
 # Mistakes in a cfg, as the programs tell them: the file, the line, the value that would be right.
-n=0
-ok() {		# ok STATUS WHAT
-	n=$((n + 1))
-	[ "$1" = 0 ] && { echo "ok $n - $2"; return; }
-	bad=1
-	echo "not ok $n - $2"
-	sed 's/^/# /' "$t/err"
-}
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
+. test/tap.sh
 cat >"$t/a.cfg" <<!
 [net]
 width=64
@@ -94,5 +85,4 @@ train "$t/one"; sed -i 's/classes=2/classes=3/; s/filters=14/filters=16/' "$t/a.
 ./yolo-train -c "$t/a.cfg" -o "$t/run2" -O threads=1 -O steps=1 "$t/d.shard" >"$t/out" 2>"$t/err"
 grep -qF "$t/a.cfg:21: classes=3, but the data has 1: the others are learned as absent" "$t/err"
 ok $? "yolo-train: data of fewer classes"
-echo "1..$n"
-exit "${bad:-0}"
+plan

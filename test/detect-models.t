@@ -2,12 +2,13 @@
 # detect-models.t -- published darknet models: what darknet and OpenCV find in the same pictures.
 use strict;
 use warnings;
-use Test::More;
+use lib 'test';
+use Tap qw(:DEFAULT run);
 require './test/detect.pl';
 
 our $dir;
 my $data = '../shared/data';
-plan skip_all => 'no ../shared' unless -d "$data/weights";
+shared("$data/weights");
 $ENV{OMP_NUM_THREADS} = 1;	# small nets on a busy machine: threads would wait for each other
 my $js = JSON::PP->new->utf8;
 my $pics = "$data/images/darknet-samples";

@@ -4,43 +4,11 @@
 # which of two classes, so the tests know every box beforehand.
 use strict;
 use warnings;
-use File::Temp qw(tempdir);
 use JSON::PP;
+use lib 'test';
+use Tap qw(:DEFAULT run);
 
-our $dir = tempdir(CLEANUP => 1);
-
-sub slurp {
-	my ($path) = @_;
-	open(my $f, '<:raw', $path) or return undef;
-	local $/;
-	my $text = <$f>;
-	return defined $text ? $text : '';
-}
-
-sub spew {
-	my ($path, $bytes) = @_;
-	open(my $f, '>:raw', $path) or die "$path: $!";
-	print $f $bytes;
-	close($f) or die "$path: $!";
-	return $path;
-}
-
-# Run a program: (status, stdout, stderr).  The first argument may be {stdin => text}.
-sub run {
-	my $opt = ref $_[0] ? shift : {};
-	my @cmd = @_;
-	spew("$dir/.in", defined $opt->{stdin} ? $opt->{stdin} : '');
-	my $pid = fork();
-	die "fork: $!" unless defined $pid;
-	if (!$pid) {
-		open(STDIN, '<', "$dir/.in");
-		open(STDOUT, '>', "$dir/.out");
-		open(STDERR, '>', "$dir/.err");
-		exec { $cmd[0] } @cmd or exit 127;
-	}
-	waitpid($pid, 0);
-	return ($? & 127 ? 128 + ($? & 127) : $? >> 8, slurp("$dir/.out"), slurp("$dir/.err"));
-}
+our $dir = $tmp;
 
 sub detect { return run(ref $_[0] ? shift : (), './yolo-detect', '-q', @_); }
 

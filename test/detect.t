@@ -2,7 +2,8 @@
 # detect.t -- yolo-detect on a network made by hand: values, order, formats, inputs, faults.
 use strict;
 use warnings;
-use Test::More;
+use lib 'test';
+use Tap qw(:DEFAULT run);
 use Time::HiRes qw(time sleep);
 require './test/detect.pl';
 
@@ -178,8 +179,10 @@ SKIP: {
 	is((run('./yolo-prep', '-q', '-o', "$dir/ids.shard", "$dir/by.json:$dir/p"))[0], 0, 'pack');
 	is(ids('-n', $pair, '-O', "ids=$dir/ids.shard"), '42 90', 'ids of a shard');
 }
-spew("$dir/noids.txt", "$digits\n");
-like(ids('-O', "ids=$dir/noids.txt"), qr/none of its 1 pictures has an id/, 'a truth without ids');
+mkdir "$dir/noids";
+system('cp', $digits, "$dir/noids/1.ppm");
+spew("$dir/noids/list.txt", "$dir/noids/1.ppm\n");
+like(ids('-O', "ids=$dir/noids/list.txt"), qr/none of its 1 pictures has an id/, 'a truth without ids');
 ($rc) = detect(@m, '-f', 'yolo', '-o', "$dir/txt", $a, $none, $wide);
 is($rc, 0, '-f yolo');
 my @yolo = split /[ \n]/, slurp("$dir/txt/a.txt");
@@ -381,7 +384,7 @@ $status = with_pipe(sub {
 	my ($pid, $to, $from) = @_;
 	print $to "$digits\n";
 	for (1 .. 500) {		# until it looks for the signal
-		last if slurp("/proc/$pid/status") =~ /^SigCgt:.*[4-7c-f][0-9a-f]{3}$/m;
+		last if slurp("/proc/$pid/status") =~ /^SigBlk:.*[4-7c-f][0-9a-f]{3}$/m;
 		sleep .05;
 	}
 	sleep .3;

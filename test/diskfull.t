@@ -2,15 +2,8 @@
 # diskfull.t -- disks that fill up at every point of what the programs write: one clear line, exit
 # 1, nothing half written, an earlier checkpoint as it was.  A small tmpfs where mounting is
 # allowed, else a limit on the size of a file; and /dev/full as stdout.
-t=$(mktemp -d) || exit 1
+. test/tap.sh
 trap 'umount "$t/d" 2>/dev/null; rm -rf "$t"' EXIT
-n=0
-ok() {		# ok STATUS NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then echo "ok $n - $2"; return; fi
-	echo "not ok $n - $2"
-	sed 's/^/# /' "$t/err" "$t/why" 2>/dev/null | tail -n 6
-}
 mkdir "$t/d"
 [ -z "$NO_TMPFS" ] && mount -t tmpfs -o size=16k none "$t/d" 2>/dev/null && tmpfs=yes
 disk() {	# disk KB: an empty one of that size
@@ -95,7 +88,7 @@ done
 
 # A new run: whatever it leaves can be read; what is there of a log is whole rows.
 kb=16 failed=0 bad=
-left='\(train.shard\|run.cfg\|log.tsv\|val.tsv\|best.weights\|\(last\|best\).safetensors\)'
+left='\(train.shard\|run.cfg\|log.tsv\|val.tsv\|best.weights\|\(last\|last-1\|best\).safetensors\)'
 while [ -z "$bad" ] && [ $kb -lt 2000 ]; do
 	disk $kb
 	on ./yolo-train -q -c test/small.cfg -d cpu -O threads=1 -O steps=4 -O save=2 \
@@ -157,4 +150,4 @@ if [ -e /dev/full ]; then
 		rm -rf "$t/plan" "$t/full"
 	done
 fi
-echo "1..$n"
+plan

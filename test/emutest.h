@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "yolo.h"
+#include "test/tap.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -140,8 +141,6 @@ same(const float *a, const float *b, int n)
 	return 1;
 }
 
-static int tests, failures;
-
 /* The emulator, or the device asked for; NULL: it has no bfloat16. */
 static inline struct dev *
 emutest_device(int bf16)
@@ -173,7 +172,7 @@ emutest_in(int bf16, const char *name, operation *op, const void *arg, int exact
 	if (!host && !(host = hosts[bf16] = dev_open("cpu", &o, &e)))
 		die(1, "%s", e.msg);
 	if (!fake && !(fake = fakes[bf16] = emutest_device(bf16))) {
-		printf("ok %d - %s, bf16 # SKIP this GPU has no bfloat16\n", ++tests, name);
+		skip(name, "this GPU has no bfloat16");
 		return;
 	}
 	perform(&cpu, host, op, arg, range, div);
@@ -189,9 +188,8 @@ emutest_in(int bf16, const char *name, operation *op, const void *arg, int exact
 		good = emu.n == cpu.n && emu.n > 0 && same(emu.out, first.out, emu.n) &&
 		    (exact ? same(emu.out, cpu.out, cpu.n) :
 		    close_to(emu.out, cpu.out, cpu.n, bf16 ? 1. / 128 : 2e-5));
-		printf("%sok %d - %s%s, block %d%s\n", good ? "" : "not ", ++tests, name,
-		    bf16 ? ", bf16" : "", blocks[i], exact ? ", exact" : "");
-		failures += !good;
+		okf(good, "%s%s, block %d%s", name, bf16 ? ", bf16" : "", blocks[i],
+		    exact ? ", exact" : "");
 		for (int k = 0, shown = 0; !good && k < cpu.n && shown < 3; k++)
 			if (!(emu.out[k] == cpu.out[k]) && ++shown)
 				printf("# [%d] %.9g, CPU %.9g, block 1 %.9g\n", k, emu.out[k],
@@ -215,8 +213,7 @@ emutest_both(const char *name, operation *op, const void *arg, int exact, int ra
 static int
 emutest_end(void)
 {
-	printf("1..%d\n", tests);
-	return failures ? 1 : 0;
+	return done();
 }
 
 #endif

@@ -3,18 +3,10 @@
 # files that are none.
 use strict;
 use warnings;
-use Test::More;
+use lib 'test';
+use Tap qw(:DEFAULT shell);
 
-my $tmp = "/tmp/eval-cases.$$";
-mkdir $tmp or die $!;
-END { system('rm', '-rf', $tmp) if $tmp }
-
-sub spew { my ($f, @s) = @_; open my $h, '>:raw', "$tmp/$f" or die "$f: $!"; print $h @s;
-    close $h; "$tmp/$f" }
-sub slurp { local $/; open my $f, '<:raw', $_[0] or die "$_[0]: $!"; scalar <$f> }
-sub run { my $cmd = join ' ', map { /^[<|]/ ? $_ : "'$_'" } @_;
-    my $out = `./yolo-eval $cmd 2>$tmp/stderr`;
-    return ($out, $? >> 8, slurp("$tmp/stderr")) }
+sub run { return shell('./yolo-eval', @_) }
 sub got { my ($out, $rc, $err) = run('-q', @_); diag($err) if $rc; my %m;
     $m{"$1 $2"} = $3 while $out =~ /^(\S+)\t-\t(\S+)\t(\S+)$/mg; \%m }
 sub near { my ($m, $key, $want, $what) = @_;
@@ -143,11 +135,13 @@ fails('bytes', qr/neither JSON nor text/, '-t', $odd, spew('bytes', join '',
     map { chr($_ * 37 % 256) } 1 .. 500));
 fails('NULs', qr/NUL byte/, '-t', $odd, spew('nul', "\0" x 100));
 fails('a program', qr/neither JSON nor text/, '-t', $odd, './yolo-eval');
-fails('a program as truth', qr/./, '-t', './yolo-eval', "$tmp/odd.tsv");
+fails('a program as truth', qr/binary data, want text/,
+    '-t', './yolo-eval', "$tmp/odd.tsv");
 mkdir "$tmp/empty";
 fails('an empty folder', qr/empty: a folder without \.txt files/, '-t', $odd, "$tmp/empty");
 fails('an empty folder as truth', qr/empty/, '-t', "$tmp/empty", "$tmp/odd.tsv");
-fails('an empty file as truth', qr/./, '-t', spew('zero', ''), "$tmp/odd.tsv");
+fails('an empty file as truth', qr/no pictures in this list/,
+    '-t', spew('zero', ''), "$tmp/odd.tsv");
 is((run('-q', '-t', "$tmp/odd.tsv", "$tmp/odd.tsv"))[1], 1, 'detections as truth');
 for my $as ("#image\tclass\tname\tscore\tx\ty\tw\th\n", "[\n{\"image_id\":1}]\n", '[]') {
 	fails('detections that can be told from a truth', qr/as\.x:1: detections, where -t wants/,

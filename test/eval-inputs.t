@@ -4,29 +4,10 @@
 use strict;
 use warnings;
 use JSON::PP;
-use Test::More;
+use lib 'test';
+use Tap qw(:DEFAULT shell);
 
-my $tmp = "/tmp/eval-inputs.$$";
-mkdir $tmp or die $!;
-END { system('rm', '-rf', $tmp) if $tmp }
-
-sub spew
-{
-	my ($f, @s) = @_;
-	open my $h, '>', "$tmp/$f" or die "$f: $!";
-	print $h @s;
-	close $h;
-	return "$tmp/$f";
-}
-sub slurp { local $/; open my $f, '<', $_[0] or die "$_[0]: $!"; scalar <$f> }
-
-sub run
-{
-	my $cmd = join ' ', map { /^[<>|]/ ? $_ : "'$_'" } @_;
-	my $out = `./yolo-eval $cmd 2>$tmp/stderr`;
-	return ($out, $? >> 8, slurp("$tmp/stderr"));
-}
-
+sub run { return shell('./yolo-eval', @_) }
 # A set of our own: 12 pictures, 3 classes, boxes of quarters so that every form is exact.
 my $x = 7;
 sub rnd { $x = ($x * 1103515245 + 12345) & 0x7fffffff; return ($x >> 8) % $_[0] }

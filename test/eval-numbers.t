@@ -3,18 +3,12 @@
 use strict;
 use warnings;
 use JSON::PP;
-use Test::More;
+use lib 'test';
+use Tap;
 
-my $data = '../shared/data/eval';
-plan skip_all => 'no ../shared' unless -d $data;
-
-my $tmp = "/tmp/eval-numbers.$$";
-mkdir $tmp or die $!;
-END { system('rm', '-rf', $tmp) if $tmp }
+my $data = shared('../shared/data/eval');
 
 my @names = qw(AP AP50 AP75 APs APm APl AR1 AR10 AR100 ARs ARm ARl);
-
-sub slurp { local $/; open my $f, '<', $_[0] or die "$_[0]: $!"; <$f> }
 
 sub score
 {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "yolo.h"
+#include "test/tap.h"
 
 enum { MAXI = 4, MAXC = 3, MAXB = 60, MAXD = 9, ALL = MAXI * MAXD };
 
@@ -22,7 +23,6 @@ struct setup {
 	struct eval_det d[MAXI][MAXD];
 };
 static uint64_t state = 1;
-static int tests, failed;
 
 static int
 rnd(int n)
@@ -32,13 +32,6 @@ rnd(int n)
 
 	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
 	return (int)((z ^ z >> 31) % (unsigned)n);
-}
-
-static void
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++tests, what);
-	failed += !good;
 }
 
 /* Sides from a short list, so that IoUs, areas and scores tie and areas stand on borders. */

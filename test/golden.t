@@ -1,2 +1,3 @@
 #!/bin/sh
-exec test/golden ../shared/golden
+. test/golden.sh
+exec test/golden $golden

@@ -44,12 +44,13 @@ run_conv(struct layer_case *t)
 	struct conv_shape s = shape(t);
 	int rows = s.n * s.oh * s.ow;
 	float *y = fresh(t, (size_t)rows * s.k), *dy = input(t, "dy"), *db = fresh(t, s.k);
+	struct bn b = { .rows = rows, .c = s.k, .beta = input(t, "b"), .dbeta = db };
 	void *ws = workspace(t, &s);
 
 	t->d->conv->forward(t->d, &s, input(t, "x"), kernel(t, "w"), y, ws);
-	t->d->bn->bias_act(t->d, y, rows, s.k, input(t, "b"), ACT_LINEAR, y);
+	t->d->bn->bias_act(t->d, &b, y, y);
 	check(t, "y", y);
-	t->d->bn->bias_act_back(t->d, y, dy, rows, s.k, ACT_LINEAR, db, ws);
+	t->d->bn->bias_act_back(t->d, &b, y, dy, ws);
 	check(t, "db", db);
 	conv_backward(t, &s, dy, ws);
 }
@@ -60,30 +61,27 @@ run_conv_bn_act(struct layer_case *t)
 	struct conv_shape s = shape(t);
 	int rows = s.n * s.oh * s.ow;
 	size_t n = (size_t)rows * s.k;
-	float *u = fresh(t, n), *y = fresh(t, n), *dy = input(t, "dy"), *gamma = input(t, "gamma");
-	float *mean = fresh(t, s.k), *m2 = fresh(t, s.k), *beta = input(t, "beta"),
-	    *dg = fresh(t, s.k);
-	float *db = fresh(t, s.k), *var;
+	float *u = fresh(t, n), *y = fresh(t, n), *dy = input(t, "dy"), *var;
+	struct bn k = { rows, s.k, fresh(t, s.k), fresh(t, s.k), (float)rows, input(t, "gamma"),
+		input(t, "beta"), act_of(t), fresh(t, s.k), fresh(t, s.k) };
 	void *ws = workspace(t, &s);
 	const struct bn_ops *b = t->d->bn;
 
 	t->d->conv->forward(t->d, &s, input(t, "x"), kernel(t, "w"), u, ws);
 	check(t, "conv", u);
-	b->moments(t->d, u, rows, s.k, mean, m2, ws);
-	check(t, "mean", mean);
-	var = gold_get_dev(t->d, m2, s.k);
+	b->moments(t->d, &k, u, ws);
+	check(t, "mean", k.mean);
+	var = gold_get_dev(t->d, k.m2, s.k);
 	for (int i = 0; i < s.k; i++)
 		var[i] /= (float)rows;
 	compare(t, "var_biased", var);
 	free(var);
-	b->apply(t->d, u, rows, s.k, mean, m2, (float)rows, gamma, beta, act_of(t), y, ws);
+	b->apply(t->d, &k, u, y, ws);
 	check(t, "y", y);
-	b->back_sums(t->d, u, dy, rows, s.k, mean, m2, (float)rows, gamma, beta, act_of(t), dg, db,
-	    ws);
-	check(t, "dgamma", dg);
-	check(t, "dbeta", db);
-	b->back_apply(t->d, u, dy, rows, s.k, mean, m2, (float)rows, gamma, beta, act_of(t), dg, db,
-	    ws);
+	b->back_sums(t->d, &k, u, dy, ws);
+	check(t, "dgamma", k.dgamma);
+	check(t, "dbeta", k.dbeta);
+	b->back_apply(t->d, &k, u, dy, ws);
 	conv_backward(t, &s, dy, ws);
 }
 
@@ -92,6 +90,7 @@ static void
 check_statistics(struct layer_case *t, float *mean, float *m2, int count)
 {
 	float *m = gold_get_dev(t->d, m2, t->c), *v = (float *)xmalloc((size_t)t->c * sizeof *v);
+	struct bn b = { .c = t->c, .mean = mean, .m2 = m2, .count = (float)count };
 	char name[64];
 
 	check(t, "mean", mean);
@@ -106,7 +105,7 @@ check_statistics(struct layer_case *t, float *mean, float *m2, int count)
 		const double by[] = { .1, .03, .01 };
 		float *rm = input(t, "running_mean"), *rv = input(t, "running_var");
 
-		t->d->bn->running(t->d, t->c, mean, m2, (float)count, (float)by[i], rm, rv);
+		t->d->bn->running(t->d, &b, (float)by[i], rm, rv);
 		snprintf(name, sizeof name, "running_mean_m%g", by[i]);
 		check(t, name, rm);
 		snprintf(name, sizeof name, "running_var_unbiased_m%g", by[i]);
@@ -124,27 +123,25 @@ run_bn_train(struct layer_case *t)
 	int rows = t->n * t->h * t->w, c = t->c;
 	int less = !strcmp(gold_str(t->g->j, "params.normalise_by", "biased"), "unbiased");
 	struct conv_shape s = { t->n, t->h, t->w, c, t->h, t->w, c, 1, 1, 1, 0, 1, 1 };
-	float *x = input(t, "x"), *gamma = input(t, "gamma"), *beta = input(t, "beta");
-	float *y = fresh(t, (size_t)rows * c), *dy = input(t, "dy"), *mean = fresh(t, c),
-	    *m2 = fresh(t, c);
-	float *dg = fresh(t, c), *db = fresh(t, c), *h;
+	float *x = input(t, "x"), *y = fresh(t, (size_t)rows * c), *dy = input(t, "dy"), *h;
+	struct bn k = { rows, c, fresh(t, c), fresh(t, c), (float)(rows - less), input(t, "gamma"),
+		input(t, "beta"), ACT_LINEAR, fresh(t, c), fresh(t, c) };
 	void *ws = workspace(t, &s);
 	const struct bn_ops *b = t->d->bn;
-	float count = (float)(rows - less);
 
-	b->moments(t->d, x, rows, c, mean, m2, ws);
-	check_statistics(t, mean, m2, rows);
-	b->apply(t->d, x, rows, c, mean, m2, count, gamma, beta, ACT_LINEAR, y, ws);
+	b->moments(t->d, &k, x, ws);
+	check_statistics(t, k.mean, k.m2, rows);
+	b->apply(t->d, &k, x, y, ws);
 	check(t, "y", y);
-	b->back_sums(t->d, x, dy, rows, c, mean, m2, count, gamma, beta, ACT_LINEAR, dg, db, ws);
-	check(t, "dgamma", dg);
-	check(t, "dbeta", db);
-	h = gold_get_dev(t->d, db, c);
+	b->back_sums(t->d, &k, x, dy, ws);
+	check(t, "dgamma", k.dgamma);
+	check(t, "dbeta", k.dbeta);
+	h = gold_get_dev(t->d, k.dbeta, c);
 	for (int i = 0; i < c; i++)
-		h[i] *= count / (float)rows;
-	t->d->ops->put(t->d, db, h, (size_t)c * sizeof *h);
+		h[i] *= k.count / (float)rows;
+	t->d->ops->put(t->d, k.dbeta, h, (size_t)c * sizeof *h);
 	free(h);
-	b->back_apply(t->d, x, dy, rows, c, mean, m2, count, gamma, beta, ACT_LINEAR, dg, db, ws);
+	b->back_apply(t->d, &k, x, dy, ws);
 	check(t, "dx", dy);
 }
 
@@ -154,20 +151,19 @@ run_bn_infer(struct layer_case *t)
 {
 	int rows = t->n * t->h * t->w, c = t->c;
 	struct conv_shape s = { t->n, t->h, t->w, c, t->h, t->w, c, 1, 1, 1, 0, 1, 1 };
-	float *x = input(t, "x"), *gamma = input(t, "gamma"), *beta = input(t, "beta");
-	float *y = fresh(t, (size_t)rows * c), *dy = input(t, "dy"),
-	    *mean = input(t, "running_mean");
-	float *var = input(t, "running_var"), *dg = fresh(t, c), *db = fresh(t, c),
-	    *none = fresh(t, c);
+	float *x = input(t, "x"), *y = fresh(t, (size_t)rows * c), *dy = input(t, "dy");
+	struct bn k = { rows, c, input(t, "running_mean"), input(t, "running_var"), 1,
+		input(t, "gamma"), input(t, "beta"), ACT_LINEAR, fresh(t, c), fresh(t, c) };
 	void *ws = workspace(t, &s);
 	const struct bn_ops *b = t->d->bn;
 
-	b->apply(t->d, x, rows, c, mean, var, 1, gamma, beta, ACT_LINEAR, y, ws);
+	b->apply(t->d, &k, x, y, ws);
 	check(t, "y", y);
-	b->back_sums(t->d, x, dy, rows, c, mean, var, 1, gamma, beta, ACT_LINEAR, dg, db, ws);
-	check(t, "dgamma", dg);
-	check(t, "dbeta", db);
-	b->back_apply(t->d, x, dy, rows, c, mean, var, 1, gamma, beta, ACT_LINEAR, none, none, ws);
+	b->back_sums(t->d, &k, x, dy, ws);
+	check(t, "dgamma", k.dgamma);
+	check(t, "dbeta", k.dbeta);
+	k.dgamma = k.dbeta = fresh(t, c);
+	b->back_apply(t->d, &k, x, dy, ws);
 	check(t, "dx", dy);
 }
 
@@ -177,12 +173,16 @@ run_fold(struct layer_case *t)
 	struct conv_shape s = shape(t);
 	int rows = s.n * s.oh * s.ow, cg = s.c / s.groups;
 	float *w = kernel(t, "w"), *bias = fresh(t, s.k), *y = fresh(t, (size_t)rows * s.k);
+	struct bn b = { .rows = s.size * s.size * cg, .c = s.k, .mean = input(t, "running_mean"),
+		.m2 = input(t, "running_var"), .gamma = input(t, "gamma"), .beta = input(t,
+		"beta") };
 
-	t->d->bn->fold(t->d, w, s.size * s.size * cg, s.k, input(t, "gamma"), input(t, "beta"),
-	    input(t, "running_mean"), input(t, "running_var"), bias);
+	t->d->bn->fold(t->d, &b, w, bias);
 	check_kernel(t, "w_folded", w);
 	check(t, "b_folded", bias);
 	t->d->conv->forward(t->d, &s, input(t, "x"), w, y, workspace(t, &s));
-	t->d->bn->bias_act(t->d, y, rows, s.k, bias, ACT_LINEAR, y);
+	b.rows = rows;
+	b.beta = bias;
+	t->d->bn->bias_act(t->d, &b, y, y);
 	check(t, "y", y);
 }

@@ -53,6 +53,8 @@ check_layer(struct run *r, const char *prefix, int i, int n, struct err *e)
 	char name[40];
 	float *act = NULL;
 	const void *out = net_out(r->net, i);
+	struct head_shape s = { n * l->h * l->w, l->u.yolo.nmask, l->u.yolo.classes,
+		l->u.yolo.scale_x_y, l->u.yolo.new_coords, l->u.yolo.softmax };
 	int bad;
 
 	snprintf(name, sizeof name, "%s.%d", prefix, i);
@@ -60,13 +62,12 @@ check_layer(struct run *r, const char *prefix, int i, int n, struct err *e)
 		return 0;
 	if (l->type == L_YOLO && r->net->opt.train) {	/* the net leaves raw values there */
 		act = gold_put(d, NULL, (size_t)n * l->h * l->w * l->c);
-		d->layer->yolo(d, n * l->h * l->w, l->u.yolo.nmask, l->u.yolo.classes,
-		    l->u.yolo.scale_x_y, l->u.yolo.new_coords, out, act);
+		d->layer->yolo(d, &s, out, act);
 		out = act;
 	} else if (l->type == L_REGION && r->net->opt.train) {
 		act = gold_put(d, NULL, (size_t)n * l->h * l->w * l->c);
-		d->layer->region(d, n * l->h * l->w, l->u.yolo.num, l->u.yolo.classes,
-		    l->u.yolo.softmax, out, act);
+		s.anchors = l->u.yolo.num;
+		d->layer->region(d, &s, out, act);
 		out = act;
 	}
 	bad = check(r, name, out, n, l->c, l->h, l->w, e);

@@ -112,6 +112,15 @@ set_rates(struct run *r, double lr, double decay, int all)
 	}
 }
 
+/* An update of all parameters; the rates may change afterwards. */
+static struct update
+all_of(struct run *r)
+{
+	struct update u = { FLAT, r->group, &r->rates, r->p, r->grad, 1, r->s1, r->s2 };
+
+	return u;
+}
+
 /* sgd-*, sgd-darknet-*: darknet's update is -batch*momentum*buf of the common rule. */
 static int
 run_sgd(struct run *r)
@@ -122,6 +131,7 @@ run_sgd(struct run *r)
 	    "params.momentum", 0);
 	double decay = gold_num(r->g->j, dark ? "params.decay" : "params.weight_decay", NAN);
 	int all = !strcmp(gold_str(r->g->j, "params.decay_on", "kernels"), "all");
+	struct update u = all_of(r);
 
 	if (flat(r, "start", 1, 0, r->p))
 		return -1;
@@ -131,8 +141,8 @@ run_sgd(struct run *r)
 		set_rates(r, at(r, "lr", t), decay, all);
 		if (!dark)
 			m = at(r, "momentum", t);
-		r->ops->sgd(r->g->dev, FLAT, r->group, &r->rates, r->p, r->grad, r->s1, 1 / batch,
-		    m, (int)gold_num(r->g->j, "params.nesterov", 0));
+		u.gscale = 1 / batch;
+		r->ops->sgd(r->g->dev, &u, m, (int)gold_num(r->g->j, "params.nesterov", 0));
 		keep(r, r->p, 1, t, after);
 		keep(r, r->s1, dark ? -batch * m : 1, t, state);
 	}
@@ -147,6 +157,7 @@ run_adam(struct run *r, const char *kind)
 	static float after[PARTS][STEPS * 54], m[PARTS][STEPS * 54], v[PARTS][STEPS * 54];
 	int dark = !strcmp(kind, "darknet");
 	double decay = gold_num(r->g->j, "params.weight_decay", NAN);
+	struct update u = all_of(r);
 
 	if (dark)
 		decay *= gold_num(r->g->j, "params.batch", NAN);
@@ -155,10 +166,12 @@ run_adam(struct run *r, const char *kind)
 	for (int t = 0; t < STEPS; t++) {
 		if (flat(r, dark ? "grad_sum" : "grad", STEPS, t, r->grad))
 			return -1;
+		struct adam a = { gold_num(r->g->j, "params.beta1", NAN),
+			gold_num(r->g->j, "params.beta2", NAN),
+			gold_num(r->g->j, "params.eps", NAN), !strcmp(kind, "adamw"), t + 1 };
+
 		set_rates(r, at(r, "lr", t), decay, 1);
-		r->ops->adam(r->g->dev, FLAT, r->group, &r->rates, r->p, r->grad, r->s1, r->s2, 1,
-		    gold_num(r->g->j, "params.beta1", NAN), gold_num(r->g->j, "params.beta2", NAN),
-		    gold_num(r->g->j, "params.eps", NAN), !strcmp(kind, "adamw"), t + 1);
+		r->ops->adam(r->g->dev, &u, &a);
 		keep(r, r->p, 1, t, after);
 		keep(r, r->s1, 1, t, m);
 		keep(r, r->s2, 1, t, v);
@@ -202,6 +215,7 @@ run_clip(struct run *r)
 	if (step && flat(r, "start", 1, 0, r->p))
 		return -1;
 	for (int t = 0; t < STEPS; t++) {
+		struct update u = all_of(r);
 		double sum, c;
 
 		if (flat(r, "grad", STEPS, t, r->grad))
@@ -212,8 +226,9 @@ run_clip(struct run *r)
 		f[t] = (float)c;
 		if (step) {
 			set_rates(r, gold_num(r->g->j, "params.sgd.lr", NAN), 0, 0);
-			r->ops->sgd(r->g->dev, FLAT, r->group, &r->rates, r->p, r->grad, r->s1, c,
-			    gold_num(r->g->j, "params.sgd.momentum", NAN), 0);
+			u.gscale = c;
+			r->ops->sgd(r->g->dev, &u, gold_num(r->g->j, "params.sgd.momentum", NAN),
+			    0);
 			keep(r, r->p, 1, t, after);
 		}
 		r->ops->scale(r->g->dev, FLAT, r->grad, c);

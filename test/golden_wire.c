@@ -9,14 +9,12 @@ void
 run_act(struct layer_case *t)
 {
 	int n = t->n * t->c * t->h * t->w;
-	float *x = input(t, "x"), *y = fresh(t, n), *dy = input(t, "dy"), *dx = fresh(t, n);
+	float *x = input(t, "x"), *y = fresh(t, n), *dy = input(t, "dy");
 
 	t->rtol = gold_num(t->g->j, t->g->bf16 ? "rtol.bf16" : "rtol.fp32", 0);
 	t->d->layer->activate(t->d, n, act_of(t), x, y);
 	check(t, "y", y);
-	t->d->layer->activate_back(t->d, n, act_of(t), x, dy, dx, 1);
-	check(t, "dx", dx);
-	t->d->layer->activate_back(t->d, n, act_of(t), x, dy, dy, 0);
+	t->d->layer->activate_back(t->d, n, act_of(t), x, dy);
 	check(t, "dx", dy);
 }
 
@@ -67,15 +65,14 @@ run_maxpool(struct layer_case *t)
 void
 run_upsample(struct layer_case *t)
 {
-	int s = ipar(t, "stride", 2);
-	float f = (float)par(t, "scale", 1), *y = fresh(t, tensor(t, "y")->n),
-	    *dx = fresh(t, tensor(t, "x")->n);
+	struct stride_shape s = { t->n, t->h, t->w, t->c, ipar(t, "stride", 2), 0,
+		(float)par(t, "scale", 1) };
+	float *y = fresh(t, tensor(t, "y")->n), *dx = fresh(t, tensor(t, "x")->n);
 
-	t->d->layer->upsample(t->d, t->n, t->h, t->w, t->c, s, f, input(t, "x"), y);
+	t->d->layer->upsample(t->d, &s, input(t, "x"), y);
 	check(t, "y", y);
 	for (int add = 1; add >= 0; add--) {
-		t->d->layer->upsample_back(t->d, t->n, t->h, t->w, t->c, s, f, input(t, "dy"), dx,
-		    add);
+		t->d->layer->upsample_back(t->d, &s, input(t, "dy"), dx, add);
 		check(t, "dx", dx);
 	}
 }
@@ -94,10 +91,14 @@ run_route(struct layer_case *t)
 		const char *src = YAJL_GET_STRING(YAJL_GET_ARRAY(order)->values[i]);
 		int k = src[1] - '0', c = (int)tensor(t, src)->dim[1], part = c / groups;
 
+		struct slice there = { rows, part, input(t, src), c, part * id, y, yc, to, 0 };
+		struct slice back = { rows, part, dy, yc, to, NULL, c, part * id, 1 };
+
 		if (!dx[k])
 			dx[k] = fresh(t, tensor(t, src)->n);
-		t->d->layer->slice(t->d, rows, part, input(t, src), c, part * id, y, yc, to, 0);
-		t->d->layer->slice(t->d, rows, part, dy, yc, to, dx[k], c, part * id, 1);
+		back.dst = dx[k];
+		t->d->layer->slice(t->d, &there);
+		t->d->layer->slice(t->d, &back);
 		to += part;
 	}
 	check(t, "y", y);
@@ -114,18 +115,22 @@ run_shortcut(struct layer_case *t)
 	const struct st_tensor *x = tensor(t, "x"), *f;
 	int c = (int)x->dim[1], rows = (int)(x->n / x->dim[1]);
 	float *y = input(t, "x"), *z = fresh(t, x->n), *dy = input(t, "dy"), *df;
+	struct slice s = { rows, 0, NULL, 0, 0, y, c, 0, 1 };
+	struct slice back = { rows, 0, dy, c, 0, NULL, 0, 0, 1 };
 	char name[16];
 
 	for (int k = 0; k < 8; k++) {
 		snprintf(name, sizeof name, "from%d", k);
 		if (!(f = st_find(t->g->st, name)))
 			break;
-		t->d->layer->slice(t->d, rows, c < (int)f->dim[1] ? c : (int)f->dim[1],
-		    input(t, name), (int)f->dim[1], 0, y, c, 0, 1);
+		s.c = c < (int)f->dim[1] ? c : (int)f->dim[1];
+		s.src = input(t, name);
+		s.src_c = (int)f->dim[1];
+		t->d->layer->slice(t->d, &s);
 	}
 	t->d->layer->activate(t->d, (int)x->n, act_of(t), y, z);
 	check(t, "y", z);
-	t->d->layer->activate_back(t->d, (int)x->n, act_of(t), y, dy, dy, 0);
+	t->d->layer->activate_back(t->d, (int)x->n, act_of(t), y, dy);
 	check(t, "dx", dy);
 	t->d->layer->accumulate(t->d, (int)x->n, dy, z, 0);
 	check(t, "dx", z);
@@ -134,8 +139,10 @@ run_shortcut(struct layer_case *t)
 		if (!(f = st_find(t->g->st, name)))
 			break;
 		df = fresh(t, f->n);
-		t->d->layer->slice(t->d, rows, c < (int)f->dim[1] ? c : (int)f->dim[1], dy, c, 0,
-		    df, (int)f->dim[1], 0, 1);
+		back.c = c < (int)f->dim[1] ? c : (int)f->dim[1];
+		back.dst = df;
+		back.dst_c = (int)f->dim[1];
+		t->d->layer->slice(t->d, &back);
 		snprintf(name, sizeof name, "dfrom%d", k);
 		check(t, name, df);
 	}
@@ -144,7 +151,8 @@ run_shortcut(struct layer_case *t)
 void
 run_scale(struct layer_case *t)
 {
-	int n = (int)tensor(t, "y")->n, wh = ipar(t, "scale_wh", 0), hw = t->h * t->w;
+	int n = (int)tensor(t, "y")->n;
+	struct plane_shape s = { t->n, t->h * t->w, t->c, ipar(t, "scale_wh", 0) };
 	int sam = !strcmp(gold_str(t->g->j, "op", ""), "sam");
 	float *x = input(t, "x"), *f = input(t, "source"), *u = fresh(t, n), *y = fresh(t, n);
 	float *dy = input(t, "dy"), *dx = fresh(t, tensor(t, "x")->n), *df = fresh(t, n);
@@ -153,15 +161,18 @@ run_scale(struct layer_case *t)
 	if (sam)
 		o->sam(t->d, n, x, f, u);
 	else
-		o->scale(t->d, t->n, hw, t->c, wh, x, f, u);
+		o->scale(t->d, &s, x, f, u);
 	o->activate(t->d, n, act_of(t), u, y);
 	check(t, "y", y);
-	o->activate_back(t->d, n, act_of(t), u, dy, dy, 0);
+	o->activate_back(t->d, n, act_of(t), u, dy);
 	for (int add = 1; add >= 0; add--) {
-		if (sam)
-			o->sam_back(t->d, n, x, f, dy, dx, add, df, add);
-		else
-			o->scale_back(t->d, t->n, hw, t->c, wh, x, f, dy, dx, add, df, add);
+		if (sam) {
+			o->sam_back(t->d, n, f, dy, dx, add);
+			o->sam_back(t->d, n, x, dy, df, add);
+		} else {
+			o->scale_back_x(t->d, &s, f, dy, dx, add);
+			o->scale_back_f(t->d, &s, x, dy, df, add);
+		}
 		check(t, "dx", dx);
 		check(t, "dsource", df);
 	}
@@ -170,22 +181,23 @@ run_scale(struct layer_case *t)
 void
 run_reorg(struct layer_case *t)
 {
-	int s = ipar(t, "stride", 2), rev = ipar(t, "reverse", 0);
+	struct stride_shape s = { t->n, t->h, t->w, t->c, ipar(t, "stride", 2),
+		ipar(t, "reverse", 0), 1 };
 	int deep = !strcmp(gold_str(t->g->j, "op", ""), "reorg3d");
 	float *x = input(t, "x"), *y = fresh(t, tensor(t, "y")->n), *dy = input(t, "dy");
 	float *dx = fresh(t, tensor(t, "x")->n);
 	const struct layer_ops *o = t->d->layer;
 
 	if (deep)
-		o->reorg3d(t->d, t->n, t->h, t->w, t->c, s, x, y);
+		o->reorg3d(t->d, &s, x, y);
 	else
-		o->reorg(t->d, t->n, t->h, t->w, t->c, s, rev, x, y);
+		o->reorg(t->d, &s, x, y);
 	check(t, "y", y);
 	for (int add = 1; add >= 0; add--) {
 		if (deep)
-			o->reorg3d_back(t->d, t->n, t->h, t->w, t->c, s, dy, dx, add);
+			o->reorg3d_back(t->d, &s, dy, dx, add);
 		else
-			o->reorg_back(t->d, t->n, t->h, t->w, t->c, s, rev, dy, dx, add);
+			o->reorg_back(t->d, &s, dy, dx, add);
 		check(t, "dx", dx);
 	}
 }
@@ -195,11 +207,12 @@ run_avgpool(struct layer_case *t)
 {
 	float *y = fresh(t, tensor(t, "y")->n), *dx = fresh(t, tensor(t, "x")->n),
 	    *dy = input(t, "dy");
+	struct plane_shape s = { t->n, t->h * t->w, t->c, 0 };
 
-	t->d->layer->avgpool(t->d, t->n, t->h * t->w, t->c, input(t, "x"), y);
+	t->d->layer->avgpool(t->d, &s, input(t, "x"), y);
 	check(t, "y", y);
 	for (int add = 1; add >= 0; add--) {
-		t->d->layer->avgpool_back(t->d, t->n, t->h * t->w, t->c, dy, dx, add);
+		t->d->layer->avgpool_back(t->d, &s, dy, dx, add);
 		check(t, "dx", dx);
 	}
 }
@@ -213,11 +226,12 @@ run_dropout(struct layer_case *t)
 	float p = (float)par(t, "probability", .5), *x = input(t, "x"), *y = fresh(t, n);
 	float *dy = input(t, "dy");
 	float *hx = gold_get_stored(t->d, x, n), *hy, *dx = fresh(t, n), *mask, *hd;
+	const struct dropout none = { 0, 1, 0 }, drop = { p, 7, 3 };
 
 	if (strcmp(gold_str(t->g->j, "params.mode", "inference"), "training")) {
-		t->d->layer->dropout(t->d, n, 0, 1, 0, x, y);
+		t->d->layer->dropout(t->d, n, &none, x, y);
 		check(t, "y", y);
-		t->d->layer->dropout_back(t->d, n, 0, 1, 0, dy, dx, 1);
+		t->d->layer->dropout_back(t->d, n, &none, dy, dx, 1);
 		check(t, "dx", dx);
 		free(hx);
 		return;
@@ -225,8 +239,8 @@ run_dropout(struct layer_case *t)
 	mask = input(t, "mask");
 	t->d->layer->sam(t->d, n, x, mask, y);
 	t->d->layer->sam(t->d, n, dy, mask, dx);
-	t->d->layer->dropout(t->d, n, p, 7, 3, x, x);
-	t->d->layer->dropout_back(t->d, n, p, 7, 3, dy, dy, 0);
+	t->d->layer->dropout(t->d, n, &drop, x, x);
+	t->d->layer->dropout_back(t->d, n, &drop, dy, dy, 0);
 	hy = gold_get_stored(t->d, x, n);
 	hd = gold_get_stored(t->d, dy, n);
 	for (int i = 0; i < n; i++) {
@@ -252,14 +266,15 @@ run_dropout(struct layer_case *t)
 void
 run_head(struct layer_case *t)
 {
-	int anchors = ipar(t, "num", 0), classes = ipar(t, "classes", 1), rows = t->n * t->h * t->w;
+	struct head_shape s = { t->n * t->h * t->w, ipar(t, "num", 0), ipar(t, "classes", 1),
+		(float)par(t, "scale_x_y", 1), ipar(t, "new_coords", 0), ipar(t, "softmax", 1) };
 	yajl_val mask = gold_get(t->g->j, "params.mask");
 	float *x = input(t, "x"), *y = fresh(t, tensor(t, "y")->n);
 
-	if (!strcmp(gold_str(t->g->j, "op", ""), "yolo"))
-		t->d->layer->yolo(t->d, rows, (int)YAJL_GET_ARRAY(mask)->len, classes,
-		    (float)par(t, "scale_x_y", 1), ipar(t, "new_coords", 0), x, y);
-	else
-		t->d->layer->region(t->d, rows, anchors, classes, ipar(t, "softmax", 1), x, y);
+	if (!strcmp(gold_str(t->g->j, "op", ""), "yolo")) {
+		s.anchors = (int)YAJL_GET_ARRAY(mask)->len;
+		t->d->layer->yolo(t->d, &s, x, y);
+	} else
+		t->d->layer->region(t->d, &s, x, y);
 	check(t, "y", y);
 }

@@ -1,2 +1,3 @@
 #!/bin/sh
-exec test/golden -p bf16 ../shared/golden
+. test/golden.sh
+exec test/golden -p bf16 $golden

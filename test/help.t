@@ -3,14 +3,11 @@
 # may be said about one after that.
 use strict;
 use warnings;
+use lib 'test';
+use Tap;
 
-my @page = (['yolo-train'], ['yolo-detect'], ['yolo-eval'], ['yolo-prep'], ['yolo-bench', 'step']);
-my $n = 0;
-
-sub ok {
-	my ($good, $what) = @_;
-	print $good ? '' : 'not ', 'ok ', ++$n, " - $what\n";
-}
+my @page = (['yolo-train'], ['yolo-detect'], ['yolo-eval'], ['yolo-prep'], ['yolo-bench', 'step'],
+    ['tools/yolo-show']);
 
 sub in_page {			# key, range, then the words of an item
 	my ($path, $on, @item) = @_;
@@ -30,7 +27,8 @@ sub in_page {			# key, range, then the words of an item
 
 for (@page) {
 	my $prog = "@$_";
-	my $path = "man/$_->[0].1";
+	my ($page) = $_->[0] =~ m{([^/]+)$};
+	my $path = "man/$page.1";
 	my @want = map { [split /\t/] } grep { !/^#/ } split /\n/, `./$prog -O help`;
 	my @have = in_page($path);
 	ok(@want && @want == @have, "$path has the settings of $prog -O help: " . @have);
@@ -40,8 +38,8 @@ for (@page) {
 		$text .= " The default is $default." if $default ne '-';
 		my ($k, $r, $t) = @{$have[$i] || ['', '', '']};
 		my $same = $k eq $key && $r eq $range && index($t, $text) == 0;
-		ok($same, "$prog -O $key");
-		print "# page:    $k $r $t\n# program: $key $range $text\n" if !$same;
+		ok($same, "$prog -O $key") or
+		    diag("page:    $k $r $t\nprogram: $key $range $text");
 	}
 }
-print "1..$n\n";
+done_testing();

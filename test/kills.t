@@ -1,16 +1,8 @@
 #!/bin/sh
 # kills.t -- SIGKILL at random moments: what is there under its name is whole, and a run that was
 # killed any number of times ends like one that never was.  KILLS=50 for more of them.
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
-n=0
+. test/tap.sh
 kills=${KILLS:-8}
-ok() {		# ok STATUS NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then echo "ok $n - $2"; return; fi
-	echo "not ok $n - $2"
-	{ cat "$t/err"; ls -l "$t"; } 2>/dev/null | sed 's/^/# /' | tail -n 12
-}
 seed=$(date +%N | sed 's/^0*//')
 echo "# seed $seed"
 below() {	# below N: a random number, in $draw
@@ -94,4 +86,4 @@ for ranks in 1 2; do
 	cut -f 1-10 "$t/run/log.tsv" | cmp -s - "$t/want"; ok $? 'and so is its log'
 	[ -z "$(ls "$t/run" | grep tmp)" ]; ok $? 'and nothing half written lies about'
 done
-echo "1..$n"
+plan

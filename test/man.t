@@ -1,14 +1,13 @@
 #!/bin/sh
 # Manual pages: clean, and their options and settings are those of the programs.
-n=0
-ok() { n=$((n + 1)); if [ "$1" = 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; fi; }
+. test/tap.sh
 for m in man/*.[157]; do
 	if command -v mandoc >/dev/null; then
 		out=$(mandoc -T lint -W warning "$m" 2>&1); status=$?
 		[ -n "$out" ] && echo "$out" | sed 's/^/# /'
 		ok $status "$m is clean"
 	else
-		n=$((n + 1)); echo "ok $n - $m # SKIP no mandoc"
+		skip "$m" 'no mandoc'
 	fi
 done
 for p in yolo-*.c; do
@@ -30,4 +29,4 @@ for p in yolo-*.c; do
 	done
 	[ -z "$bad" ]; ok $? "$p: every option is in its page$bad"
 done
-echo "1..$n"
+plan

@@ -3,16 +3,14 @@
 # temporary name, two runs in one folder, outputs that are inputs.
 use strict;
 use warnings;
-use File::Temp qw(tempdir);
+use lib 'test';
+use Tap;
 
-my $t = tempdir(CLEANUP => 1);
-my $n = 0;
+my $t = $tmp;
 
-sub ok {
+sub seen {			# or why not
 	my ($good, $what, @why) = @_;
-	print $good ? '' : 'not ', 'ok ', ++$n, " - $what\n";
-	print map { "# $_\n" } split /\n/, join "\n", @why if !$good;
-	return $good;
+	return ok($good, $what) || diag(join "\n", @why);
 }
 
 sub sh {			# status and what was printed
@@ -27,32 +25,25 @@ sub bytes {
 	return scalar <$h>;
 }
 
-sub put {
-	my ($path, $text) = @_;
-	open my $h, '>:raw', $path or die "$path: $!";
-	print $h $text;
-	close $h or die "$path: $!";
-}
-
 my ($rc, $out) = sh("tools/yolo-synth -q -n 6 -s 96 -S 3 -o $t/set");
-ok(!$rc, 'a set', $out);
+seen(!$rc, 'a set', $out);
 
 # ---- closed standard descriptors ----
 
-put("$t/set/labels/000000.txt", "0 .5 .5 .2 .2\n0 .5 .5 0 0\n");	# something to say
+spew("$t/set/labels/000000.txt", "0 .5 .5 .2 .2\n0 .5 .5 0 0\n");	# something to say
 my $pack = "./yolo-prep -j 1 -n $t/set/names";
 ($rc, $out) = sh("$pack -o $t/open.shard $t/set/images");
-ok(!$rc && $out =~ /000000/, 'a pack that says something', $out);
+seen(!$rc && $out =~ /000000/, 'a pack that says something', $out);
 for my $closed ('2>&-', '<&- 2>&-', '<&- >&- 2>&-') {
 	sh("$pack -o $t/closed.shard $t/set/images $closed");
-	ok(bytes("$t/closed.shard") eq bytes("$t/open.shard"), "$closed: the same shard");
+	seen(bytes("$t/closed.shard") eq bytes("$t/open.shard"), "$closed: the same shard");
 }
 ($rc) = sh("./yolo-prep -t $t/open.shard >&-");
-ok($rc == 1, 'a table that nobody gets is status 1', "status $rc");
+seen($rc == 1, 'a table that nobody gets is status 1', "status $rc");
 my $train = './yolo-train -q -c test/small.cfg -d cpu -O threads=1 -O steps=3';
 ($rc, $out) = sh("$train -o $t/r0 $t/open.shard <&- 2>&-");
-ok(!$rc, 'a run of which stdin and stderr are closed', $out);
-ok(join(' ', sort map { m{([^/]+)$} } glob "$t/r0/*") !~ /tmp/ &&
+seen(!$rc, 'a run of which stdin and stderr are closed', $out);
+seen(join(' ', sort map { m{([^/]+)$} } glob "$t/r0/*") !~ /tmp/ &&
     bytes("$t/r0/log.tsv") =~ /^#step[^#]*$/ && bytes("$t/r0/log.tsv") !~ /yolo-train/,
     'no message is in its log', bytes("$t/r0/log.tsv"));
 
@@ -60,19 +51,19 @@ ok(join(' ', sort map { m{([^/]+)$} } glob "$t/r0/*") !~ /tmp/ &&
 
 # Links under every name that was used before: of any process to come.
 mkdir "$t/tmp";
-put("$t/victim", 'mine');
+spew("$t/victim", 'mine');
 symlink "$t/victim", "$t/tmp/out.shard.tmp.$_" for $$ .. $$ + 2000;
 ($rc, $out) = sh("$pack -q -o $t/tmp/out.shard $t/set/images");
-ok(!$rc && bytes("$t/victim") eq 'mine', 'a link under the old temporary name is not followed',
+seen(!$rc && bytes("$t/victim") eq 'mine', 'a link under the old temporary name is not followed',
     "status $rc", $out);
-ok(bytes("$t/tmp/out.shard") eq bytes("$t/open.shard"), 'and the shard is there');
+seen(bytes("$t/tmp/out.shard") eq bytes("$t/open.shard"), 'and the shard is there');
 ($rc, $out) = sh("strace -V");
 if ($rc) {
-	ok(1, 'O_EXCL | O_NOFOLLOW # SKIP no strace');
+	SKIP: { skip('no strace', 1) }
 } else {
 	($rc, $out) = sh("strace -f -e trace=open,openat $pack -q -o $t/s.shard $t/set/images");
 	my @tmp = $out =~ /(.*\.tmp\.\d+\.[0-9a-f]{8}".*)/g;
-	ok(@tmp && !(grep { !/O_EXCL/ || !/O_NOFOLLOW/ } @tmp), 'O_EXCL | O_NOFOLLOW', $out);
+	seen(@tmp && !(grep { !/O_EXCL/ || !/O_NOFOLLOW/ } @tmp), 'O_EXCL | O_NOFOLLOW', $out);
 }
 
 # ---- outputs that are inputs, or one another ----
@@ -82,14 +73,14 @@ sub refused {			# status 2, one line, and every file is as it was
 	my @before = map { bytes($_) } @file;
 	my ($rc, $out) = sh($command);
 	my @after = map { bytes($_) } @file;
-	ok($rc == 2 && "@before" eq "@after" && $out =~ /\A.*(an input|two outputs).*\n\z/, $what,
+	seen($rc == 2 && "@before" eq "@after" && $out =~ /\A.*(an input|two outputs).*\n\z/, $what,
 	    "status $rc", $out);
 }
 
 my $json = "$t/coco/instances.json";
 sh("./yolo-prep -q -x $t/coco -f coco $t/open.shard");
 sh("ls $t/set/images/*.jpg >$t/list");
-put("$t/dets.tsv", "#image\tclass\tscore\tx\ty\tw\th\n");
+spew("$t/dets.tsv", "#image\tclass\tscore\tx\ty\tw\th\n");
 my $weights = "$t/r0/best.weights";
 my $copy = "$t/coco/../coco/instances.json";
 refused('yolo-eval -o on the truth', "./yolo-eval -t $json -o $copy $t/dets.tsv", $json);
@@ -112,9 +103,9 @@ refused('yolo-prep -o on its names', "$pack -o $t/set/names $t/set/images", "$t/
 refused('yolo-prep -o on its json', "$pack -o $json $json:$t/coco/images", $json);
 refused('yolo-anchors -o on its cfg', "tools/yolo-anchors -c $t/r0/run.cfg -o $t/r0/run.cfg " .
     "$t/open.shard", "$t/r0/run.cfg");
-ok(!(grep { -e "$t/$_" } 'n1', 'n2', 'n3'), 'and nothing was made');
+seen(!(grep { -e "$t/$_" } 'n1', 'n2', 'n3'), 'and nothing was made');
 ($rc, $out) = sh("./yolo-eval -t $json -o /dev/null -r /dev/null $t/dets.tsv");
-ok(!$rc, '/dev/null may be named twice', "status $rc", $out);
+seen(!$rc, '/dev/null may be named twice', "status $rc", $out);
 
 # ---- a header of brackets ----
 
@@ -123,15 +114,15 @@ for (['a tensor', '{"a":' . '[' x 1e6], ['a whole one', '{"a":' . '[' x 1e6 . ']
     ['a quote in a comment', '{"a":/*"*/' . '[' x 1e6],
     ['strings with a backslash', '{"\\\\":' . '[' x 1e6]) {
 	my ($what, $head) = @$_;
-	put("$t/deep.safetensors", pack('Q<', length $head) . $head);
+	spew("$t/deep.safetensors", pack('Q<', length $head) . $head);
 	($rc, $out) = sh("$detect -w $t/deep.safetensors $picture");
-	ok($rc == 1 && $out =~ /\A.*deep.safetensors: bad header: .*too deep\n\z/,
+	seen($rc == 1 && $out =~ /\A.*deep.safetensors: bad header: .*too deep\n\z/,
 	    "brackets in brackets, $what", "status $rc", $out);
 }
 my $head = '{"__metadata__":{"cfg":"' . '[{\\"\\\\' x 1000 . '"}}';
-put("$t/deep.safetensors", pack('Q<', length $head) . $head);
+spew("$t/deep.safetensors", pack('Q<', length $head) . $head);
 ($rc, $out) = sh("$detect -w $t/deep.safetensors $picture");
-ok($rc == 1 && $out !~ /too deep/, 'those in strings do not count', "status $rc", $out);
+seen($rc == 1 && $out !~ /too deep/, 'those in strings do not count', "status $rc", $out);
 
 # ---- two runs in one folder ----
 
@@ -161,23 +152,23 @@ my $long = "timeout 20 ./yolo-train -q -c test/small.cfg -d cpu -O threads=1 -e 
 for my $g (1, 2) {
 	my $run = "$t/lock$g";
 	my $child = start(substr("$long -g $g -o $run $t/open.shard", 11));
-	ok(wait_for("$run/log.tsv", qr/^\d/m), "-g $g: a run", bytes("$t/bg.err"));
+	seen(wait_for("$run/log.tsv", qr/^\d/m), "-g $g: a run", bytes("$t/bg.err"));
 	for my $second ("$long -o $run $t/open.shard", "$long -g 2 -o $run $t/set/images",
 	    "./yolo-train -q -R -o $run") {
 		my $had = -e "$run/train.shard" && readlink "$run/train.shard";
 		($rc, $out) = sh($second);
-		ok($rc == 1 && $out =~ /\A.*\Q$run\E: another run .*\n\z/ &&
+		seen($rc == 1 && $out =~ /\A.*\Q$run\E: another run .*\n\z/ &&
 		    readlink "$run/train.shard" eq $had, 'a second one is refused', $out);
 	}
 	$rc = end($child, 'TERM');
-	ok($rc == 143, 'the first is as it was', "status $rc", bytes("$t/bg.err"));
+	seen($rc == 143, 'the first is as it was', "status $rc", bytes("$t/bg.err"));
 	($rc, $out) = sh("./yolo-train -q -R -g $g -O steps=1 -o $run");
-	ok(!$rc, 'after its end the folder is free', $out);
+	seen(!$rc, 'after its end the folder is free', $out);
 	$child = start("./yolo-train -q -R -g $g -o $run");
 	wait_for("$t/bg.out", qr/^\d/m);
 	end($child, 'KILL');
 	($rc, $out) = sh("./yolo-train -q -R -g $g -O steps=1 -o $run");
-	ok(!$rc, 'and after SIGKILL', $out);
+	seen(!$rc, 'and after SIGKILL', $out);
 }
 
-print "1..$n\n";
+done_testing();

@@ -1,12 +1,6 @@
 #!/bin/sh
 # yolo-bench ops: the table, its sum, what is refused.
-n=0
-ok() {		# ok STATUS WHAT
-	n=$((n + 1))
-	[ "$1" = 0 ] && echo "ok $n - $2" || { echo "not ok $n - $2"; bad=1; }
-}
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
+. test/tap.sh
 
 ./yolo-bench ops -c cfg/yolov3-tiny.cfg >"$t/tiny" 2>"$t/err"
 ok $? "yolov3-tiny"
@@ -40,5 +34,4 @@ ok $? "filters before [yolo]: line and the right number"
 ./yolo-bench ops operand >/dev/null 2>&1; [ $? = 2 ]; ok $? "usage"
 ./yolo-bench ops -h | grep -q '^usage'; ok $? "-h"
 ./yolo-bench ops -c - <cfg/demo.cfg | grep -q '^total	stdin'; ok $? "cfg on stdin"
-echo "1..$n"
-exit "${bad:-0}"
+plan

@@ -6,19 +6,22 @@ shared=$PWD/../shared/data
 data=$shared/datasets
 cd "$data" || exit 1
 
-status 0 "$prep" -o "$t/bccd.shard" bccd; ok "VOC folder" $?
+status 0 "$prep" -O split=all -o "$t/bccd.shard" bccd
+ok "VOC folder" $?
 grep -q 'BloodImage_00338.xml:158: .*zero' "$t/err" &&
     grep -q 'BloodImage_00343.xml:50: .*zero' "$t/err"
 ok "both boxes of no width are named, file and line" $?
 [ "$(grep -c ': object' "$t/err")" = 2 ]; ok "and no other" $?
-status 0 "$prep" -q -j 1 -o "$t/again.shard" bccd && cmp -s "$t/bccd.shard" "$t/again.shard"
+status 0 "$prep" -q -j 1 -O split=all -o "$t/again.shard" bccd &&
+    cmp -s "$t/bccd.shard" "$t/again.shard"
 ok "two packs with other threads are equal files" $?
 status 0 "$prep" -C "$t/bccd.shard"; ok "check" $?
 "$prep" -t "$t/bccd.shard" |
     awk -F '\t' 'NR > 1 { n++; b += $10 } END { exit !(n == 364 && b == 4886) }'
 ok "the table has 364 records, 4886 boxes" $?
-status 1 "$prep" -m 1 -o "$t/no.shard" bccd && [ ! -e "$t/no.shard" ]; ok "-m 1 refuses two" $?
-status 0 "$prep" -m 2 -o "$t/no.shard" bccd; ok "-m 2 does not" $?
+status 1 "$prep" -m 1 -O split=all -o "$t/no.shard" bccd && [ ! -e "$t/no.shard" ]
+ok "-m 1 refuses two" $?
+status 0 "$prep" -m 2 -O split=all -o "$t/no.shard" bccd; ok "-m 2 does not" $?
 rm -f "$t/no.shard"
 
 status 0 "$prep" -q -n nuclei/nuclei.names -o "$t/list.shard" nuclei/train.txt; ok "YOLO list" $?
@@ -60,11 +63,12 @@ b=$("$prep" -t "$t/y.shard" | cut -f 5- | sort | cksum)
 [ "$a" = "$b" ]; ok "VOC and YOLO agree" $?
 status 1 "$prep" -x "$t/coco" "$t/cc.shard" && grep -q empty "$t/err"; ok "a full folder is kept" $?
 
-status 0 "$prep" -q -Z 2M -o "$t/set.shard" bccd && [ -e "$t/set-00003-of-00004.shard" ]
+status 0 "$prep" -q -O split=all -Z 2M -o "$t/set.shard" bccd &&
+    [ -e "$t/set-00003-of-00004.shard" ]
 ok "a set" $?
 "$prep" -q -o "$t/one.shard" "$t/set-00002-of-00004.shard" && cmp -s "$t/one.shard" "$t/bccd.shard"
 ok "a set packed into one file is that file" $?
-"$prep" -q -o - bccd 2>"$t/err" | "$prep" -q -o "$t/pipe.shard" - &&
+"$prep" -q -O split=all -o - bccd 2>"$t/err" | "$prep" -q -o "$t/pipe.shard" - &&
     cmp -s "$t/pipe.shard" "$t/bccd.shard"
 ok "through a pipe: the same file" $?
 head -c 3000000 "$t/bccd.shard" >"$t/cut.shard"

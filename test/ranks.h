@@ -15,6 +15,7 @@
 
 #include "yolo.h"
 #include "base/fn.h"
+#include "test/tap.h"
 
 typedef int body(struct sync *);
 
@@ -25,16 +26,11 @@ struct outcome {
 	int lines;
 };
 
-static int count, failed;
-
 static inline void
-ok(int good, const struct outcome *o, const char *what, int n)
+seen(int good, const struct outcome *o, const char *what, int n)
 {
-	printf("%sok %d - %s, %d ranks\n", good ? "" : "not ", ++count, what, n);
-	if (!good)
+	if (!okf(good, "%s, %d ranks", what, n))
 		printf("# status %d, %.1f s, said: %s\n", o->status, o->secs, o->text);
-	failed += !good;
-	fflush(stdout);
 }
 
 static inline void

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "yolo.h"
+#include "test/tap.h"
 
 typedef int one_input(const unsigned char *, size_t);
 

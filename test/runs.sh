@@ -1,14 +1,6 @@
 # runs.sh -- for tests that train as a user does; sourced by them.
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
-n=0
+. test/tap.sh
 cfg=test/small.cfg
-ok() {		# ok STATUS NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then echo "ok $n - $2"; return; fi
-	echo "not ok $n - $2"
-	sed 's/^/# /' "$t/err" 2>/dev/null | tail -n 5
-}
 has() { grep -q -- "$1" "$t/err"; }	# has PATTERN: is it on stderr?
 same() { cmp "$1" "$2" >"$t/err" 2>&1; }
 smooth() {	# smooth PARTS: test/small.cfg without leaky units and maxima, where rounding may decide

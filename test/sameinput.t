@@ -4,7 +4,8 @@
 use strict;
 use warnings;
 use Cwd;
-use Test::More;
+use lib 'test';
+use Tap qw(:DEFAULT run);
 require './test/detect.pl';
 
 our ($dir, %cells);

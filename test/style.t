@@ -3,17 +3,13 @@
 # headers, comments that open files, nothing left to do, no path of somebody's machine.
 use strict;
 use warnings;
+use lib 'test';
+use Tap;
 
 my @c = (glob('*.c *.cu *.h */*.c */*.cu */*.h test/*.cc test/fuzz/*.c'));
-my @script = (glob('Makefile probe.sh tools/* test/*.t test/*.pl test/long/* test/fuzz/*.sh ' .
-    '.ci/run'));
-my (%text, $n);
-
-sub ok {
-	my ($what, @bad) = @_;
-	print @bad ? 'not ' : '', 'ok ', ++$n, " - $what\n";
-	print "# $_\n" for @bad;
-}
+my @script = (glob('Makefile probe.sh tools/* test/*.t test/*.p[lm] test/tap.sh test/check ' .
+    'test/long/* test/fuzz/*.sh .ci/run'));
+my (%text);
 
 sub width {			# columns, a tab going to the next multiple of 8
 	my ($col) = 0;
@@ -66,37 +62,38 @@ sub long_functions {
 	return @bad;
 }
 
-ok('files of at most 1,000 lines', map { "$_: " . @{$text{$_}} }
+clean('files of at most 1,000 lines', map { "$_: " . @{$text{$_}} }
     grep { @{$text{$_}} > 1000 } sort keys %text);
-ok('functions of at most 60 lines', long_functions(60, @c));
-ok('a function this test should find', long_functions(8, 'base/util.c') ? () : 'none in util.c');
-ok('lines of at most 100 columns', lines(sub {
+clean('functions of at most 60 lines', long_functions(60, @c));
+clean('a function this test should find', long_functions(8, 'base/util.c') ? () : 'none in util.c');
+clean('lines of at most 100 columns', lines(sub {
 	my $w = width($_[1]);
 	return $w > 100 ? "$w columns" : '';
 }, sort keys %text));
 my $type = 'void|int|long|char|float|double|size_t|u?int\d+_t';
-ok('return types on a line of their own', lines(sub {
+clean('return types on a line of their own', lines(sub {
 	return $_[1] =~ /^((static|inline|const|unsigned|struct \w+|$type)\s+)+\**\w+\([^;]*$/ &&
 	    $_[1] !~ /=|\}$|\\$/ ? $_[1] : '';
 }, grep { !/\.h$|\.cc$/ } @c));
-ok('no spaces at the ends of lines', lines(sub { $_[1] =~ /\s$/ ? 'space' : '' }, sort keys %text));
-ok('no empty line at the end', grep { @{$text{$_}} && $text{$_}[-1] eq '' } sort keys %text);
-ok('files open with their name and what they are', map { "$_: $text{$_}[0]" } grep {
+clean('no spaces at the ends of lines',
+    lines(sub { $_[1] =~ /\s$/ ? 'space' : '' }, sort keys %text));
+clean('no empty line at the end', grep { @{$text{$_}} && $text{$_}[-1] eq '' } sort keys %text);
+clean('files open with their name and what they are', map { "$_: $text{$_}[0]" } grep {
 	my ($base) = m{([^/]+)$};
 	$text{$_}[0] !~ m{^/\* \Q$base\E -- \S};
 } @c);
-ok('a header for each part, and one that it keeps to itself', map { "$_ is one too many" }
+clean('a header for each part, and one that it keeps to itself', map { "$_ is one too many" }
     grep { !m{^(kernel/dev|base/fn|yolo|(\w+)/(\2|int))\.h$} && !/^test/ } glob('*.h */*.h'));
 my $todo = join '|', map { "\\b$_\\b" } 'TO' . 'DO', 'FIX' . 'ME', 'X' . 'XX', 'HA' . 'CK';
-ok('nothing left to do', lines(sub { $_[1] =~ /($todo)/ ? $1 : '' }, sort keys %text));
+clean('nothing left to do', lines(sub { $_[1] =~ /($todo)/ ? $1 : '' }, sort keys %text));
 my $path = join '|', '/ho' . 'me/', '/wo' . 'rk/', '/ro' . 'ot/', '/Us' . 'ers/';
-ok("no path of somebody's machine", lines(sub { $_[1] =~ m{($path)} ? $1 : '' }, sort keys %text));
-ok('no typedef but of functions', lines(sub {
+clean("no path of somebody's machine",
+    lines(sub { $_[1] =~ m{($path)} ? $1 : '' }, sort keys %text));
+clean('no typedef but of functions', lines(sub {
 	return $_[1] =~ /^\s*typedef\b/ && $_[1] !~ /typedef \w+ \*?\w+\(/ ? $_[1] : '';
 }, @c));
 # They lose an error of the stream, or write where nobody looked for room.
-ok('no rewind, no tmpfile', lines(sub { $_[1] =~ /\b(rewind|tmpfile)\(/ ? $1 : '' },
+clean('no rewind, no tmpfile', lines(sub { $_[1] =~ /\b(rewind|tmpfile)\(/ ? $1 : '' },
     grep { !m{^test/} } @c));
-ok('no comments of //', lines(sub { $_[1] =~ m{^\s*//|[;{}]\s*// } ? $_[1] : '' }, @c));
-print "1..$n\n";
-exit 0;
+clean('no comments of //', lines(sub { $_[1] =~ m{^\s*//|[;{}]\s*// } ? $_[1] : '' }, @c));
+done_testing();

@@ -2,34 +2,29 @@
 # synth.t -- yolo-synth: the same bytes for a seed, sane labels, whole sets, honest exit status.
 use strict;
 use warnings;
-use Test::More;
-use File::Temp 'tempdir';
+use lib 'test';
+use Tap;
 
-my $dir = tempdir(CLEANUP => 1);
 my $tool = 'tools/yolo-synth';
 
-sub slurp {
-	local (@ARGV, $/) = ($_[0]);
-	return scalar <>;
-}
 sub status {
-	system "$_[0] >$dir/out 2>$dir/err";
+	system "$_[0] >$tmp/out 2>$tmp/err";
 	return $? >> 8;
 }
 
-is(status("$tool -q -n 60 -s 96 -S 5 -o $dir/a/b"), 0, 'draws, makes folders');
-is(status("$tool -q -n 60 -s 96 -S 5 -o $dir/c"), 0, 'and again');
-is(status("diff -r $dir/a/b $dir/c"), 0, 'one seed, one set');
-is(status("$tool -q -n 40 -s 96 -S 5 -o $dir/d"), 0, 'a smaller set');
-is(slurp("$dir/d/images/000039.jpg"), slurp("$dir/c/images/000039.jpg"),
+is(status("$tool -q -n 60 -s 96 -S 5 -o $tmp/a/b"), 0, 'draws, makes folders');
+is(status("$tool -q -n 60 -s 96 -S 5 -o $tmp/c"), 0, 'and again');
+is(status("diff -r $tmp/a/b $tmp/c"), 0, 'one seed, one set');
+is(status("$tool -q -n 40 -s 96 -S 5 -o $tmp/d"), 0, 'a smaller set');
+is(slurp("$tmp/d/images/000039.jpg"), slurp("$tmp/c/images/000039.jpg"),
     'is the start of the larger');
-is(status("$tool -q -n 60 -s 96 -S 6 -o $dir/e"), 0, 'another seed');
-isnt(slurp("$dir/e/images/000000.jpg"), slurp("$dir/c/images/000000.jpg"), 'is another set');
+is(status("$tool -q -n 60 -s 96 -S 6 -o $tmp/e"), 0, 'another seed');
+isnt(slurp("$tmp/e/images/000000.jpg"), slurp("$tmp/c/images/000000.jpg"), 'is another set');
 
-my @pictures = glob "$dir/c/images/*.jpg";
+my @pictures = glob "$tmp/c/images/*.jpg";
 my (@class, $bad, $small, $large);
 ($bad, $small, $large) = (0, 1, 0);
-for my $txt (glob "$dir/c/labels/*.txt") {
+for my $txt (glob "$tmp/c/labels/*.txt") {
 	for (split /\n/, slurp($txt) // '') {
 		my ($c, $x, $y, $w, $h) = split ' ';
 		$bad++ if !/^[0-3]( \d\.\d{6}){4}$/ || $w <= 0 || $h <= 0 || $x - $w / 2 < -1e-6 ||
@@ -44,13 +39,13 @@ is($bad, 0, 'every label a class and a box inside the picture');
 cmp_ok($class[$_] // 0, '>=', 15, "class $_ is there") for 0 .. 3;
 cmp_ok($small, '<', .12, 'small shapes');
 cmp_ok($large, '>', .45, 'large ones');
-is(slurp("$dir/c/names"), "disc\ntriangle\nstar\nring\n", 'names');
+is(slurp("$tmp/c/names"), "disc\ntriangle\nstar\nring\n", 'names');
 
-is(status("$tool -q -n 30 -s 96 -o $dir/c"), 1, 'a smaller set over a larger one is refused');
-like(slurp("$dir/err"), qr/images\/000030\.jpg: left from a larger set/, 'and says why');
-is(status("$tool -n 0 -o $dir/f"), 2, 'no pictures: usage');
+is(status("$tool -q -n 30 -s 96 -o $tmp/c"), 1, 'a smaller set over a larger one is refused');
+like(slurp("$tmp/err"), qr/images\/000030\.jpg: left from a larger set/, 'and says why');
+is(status("$tool -n 0 -o $tmp/f"), 2, 'no pictures: usage');
 is(status("$tool -n 5 extra"), 2, 'an operand: usage');
-is(status("$tool -n 1 -o $dir/c/names/x"), 1, 'a folder that cannot be');
+is(status("$tool -n 1 -o $tmp/c/names/x"), 1, 'a folder that cannot be');
 is(status("$tool -h"), 0, '-h');
-like(slurp("$dir/out"), qr/^usage: yolo-synth/, 'on stdout');
+like(slurp("$tmp/out"), qr/^usage: yolo-synth/, 'on stdout');
 done_testing;

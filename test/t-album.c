@@ -5,17 +5,9 @@
 
 #include "yolo.h"
 #include "loader/int.h"
+#include "test/tap.h"
 
 enum { BYTES = 10 * 10 * 3 };
-
-static int count, failed;
-
-static void
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-}
 
 static struct image
 filled(long value)
@@ -124,6 +116,5 @@ main(void)
 	}
 	ok(good, "four threads never see a picture of another record");
 	album_close(a);
-	printf("1..%d\n", count);
-	return failed > 0;
+	return done();
 }

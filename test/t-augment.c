@@ -6,17 +6,7 @@
 #include "yolo.h"
 #include "loader/int.h"
 #include "base/fn.h"
-
-static int count, failed;
-
-static void
-ok(int good, const char *fmt, const char *what)
-{
-	printf("%sok %d - ", good ? "" : "not ", ++count);
-	printf(fmt, what);
-	putchar('\n');
-	failed += !good;
-}
+#include "test/tap.h"
 
 static double
 rnd(uint64_t n)
@@ -96,8 +86,8 @@ sampling(void)
 				}
 	}
 	ok(worst[1] < .01 && covered > 20000,
-	    "straight maps, also mirrored: as slow arithmetic has it%s", "");
-	ok(worst[0] < .01, "turned maps likewise%s", "");
+	    "straight maps, also mirrored: as slow arithmetic has it");
+	ok(worst[0] < .01, "turned maps likewise");
 	printf("# worst %g %g of 255, %ld values covered\n", worst[1], worst[0], covered);
 	warp_close(wp);
 	image_free(&im);
@@ -121,7 +111,7 @@ halving(void)
 	warp_draw(wp, &c, &p, 1, out);
 	for (int i = 0; i < S * S * 3; i++)
 		good &= fabsf(out[i] * 255 - 100) < 1;
-	ok(good, "a source four times as fine is averaged%s", "");
+	ok(good, "a source four times as fine is averaged");
 	warp_close(wp);
 	image_free(&im);
 }
@@ -187,7 +177,7 @@ tones(void)
 				worst = fmax(worst, fabs(want[k] - out[i * 3 + k]));
 		}
 	}
-	ok(worst < 2e-5, "hue, saturation, value: as the textbook has it%s", "");
+	ok(worst < 2e-5, "hue, saturation, value: as the textbook has it");
 	printf("# worst %g of 1\n", worst);
 	warp_close(wp);
 	image_free(&im);
@@ -304,8 +294,8 @@ geometry(enum aug_kind kind, int n, int w, int h, const char *what)
 		look(out, w, h, n > 1 ? 4 : 3, seen);
 		compare(seen, t, got, w, h, &r);
 	}
-	ok(r.worst <= 2 && r.frames > 150 && !r.lost && !r.orphan, "%s: labels frame their colours",
-	    what);
+	okf(r.worst <= 2 && r.frames > 150 && !r.lost && !r.orphan,
+	    "%s: labels frame their colours", what);
 	printf("# %d labels, worst edge %.2f pixels off, %d lost, %d without colour\n", r.frames,
 	    r.worst, r.lost, r.orphan);
 	for (int k = 0; k < n; k++)
@@ -333,7 +323,7 @@ same(void)
 	augment_sample(&a, 0, 0, &in, 1, S, S, 0, wp, x, &t);
 	a.kind = AUG_MOSAIC;
 	augment_sample(&a, 0, 0, &in, 1, S, S, 0, wp, y, &u);
-	ok(!memcmp(x, y, sizeof x) && !memcmp(&t, &u, sizeof t), "no range, no change%s", "");
+	ok(!memcmp(x, y, sizeof x) && !memcmp(&t, &u, sizeof t), "no range, no change");
 	for (int kind = AUG_DARKNET; kind <= AUG_MOSAIC; kind++)
 		for (long s = 0; s < 20; s++) {
 			augment_defaults(&a, (enum aug_kind)kind);
@@ -343,7 +333,7 @@ same(void)
 			augment_sample(&a, 3, s, &in, 1, S, S, 0, other, y, &u);
 			equal &= !memcmp(x, y, sizeof x) && t.x == u.x;
 		}
-	ok(equal && differ == 60, "a function of seed and t, whoever computes it%s", "");
+	ok(equal && differ == 60, "a function of seed and t, whoever computes it");
 	warp_close(wp);
 	warp_close(other);
 	image_free(&im);
@@ -370,7 +360,7 @@ limits(void)
 	}
 	augment_defaults(&a, AUG_NONE);
 	ok(augment_sample(&a, 0, 0, &in, 1, S, S, 0, wp, x, t) == N - 2,
-	    "crowds and difficult boxes are left out%s", "");
+	    "crowds and difficult boxes are left out");
 	for (long s = 0; s < 400; s++) {
 		five &= augment_sample(&a, 1, s, &in, 1, S, S, 5, wp, x, t) == 5;
 		for (int i = 0; i < 5; i++)
@@ -378,7 +368,7 @@ limits(void)
 	}
 	for (int i = 0; i < N; i++)		/* 111 each, sd 9 */
 		all &= i == 3 || i == 4 ? !hit[i] : hit[i] > 60 && hit[i] < 165;
-	ok(five && all, "a limit keeps any of the labels%s", "");
+	ok(five && all, "a limit keeps any of the labels");
 	warp_close(wp);
 	image_free(&im);
 }
@@ -398,14 +388,14 @@ picks(void)
 		for (int i = 1; i < n; i++)
 			good &= pick[i] >= 0 && pick[i] != t && labs(pick[i] - t) <= 256;
 	}
-	ok(good && four > 4800 && four < 5200, "mosaic: half the samples, partners near by%s", "");
+	ok(good && four > 4800 && four < 5200, "mosaic: half the samples, partners near by");
 	a.mosaic_last = 5000;
 	four = 0;
 	for (long t = 0; t < 10000; t++)
 		four += (augment_picks(&a, 5, t, pick) == 4) << (t < 5000 ? 0 : 16);
-	ok(four > 2300 && four < 2700, "mosaic_last: none from there on%s", "");
+	ok(four > 2300 && four < 2700, "mosaic_last: none from there on");
 	a.kind = AUG_DARKNET;
-	ok(augment_picks(&a, 5, 3, pick) == 1 && pick[0] == 3, "one picture for the others%s", "");
+	ok(augment_picks(&a, 5, 3, pick) == 1 && pick[0] == 3, "one picture for the others");
 }
 
 int
@@ -422,6 +412,5 @@ main(void)
 	same();
 	limits();
 	picks();
-	printf("1..%d\n", count);
-	return failed > 0;
+	return done();
 }

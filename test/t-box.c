@@ -4,18 +4,11 @@
 #include <string.h>
 
 #include "yolo.h"
+#include "test/tap.h"
 
 enum { N = 300, CLASSES = 5 };
-static int count, failed;
 static float box[N * 4], score[N * CLASSES];
 static unsigned seed = 1;
-
-static void
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-}
 
 static float
 uniform(void)
@@ -226,6 +219,5 @@ main(void)
 	limits();
 	bad_numbers();
 	mapping();
-	printf("1..%d\n", count);
-	return failed ? 1 : 0;
+	return done();
 }

@@ -3,16 +3,7 @@
 #include <string.h>
 
 #include "yolo.h"
-
-static int count, failed;
-
-static int
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-	return good;
-}
+#include "test/tap.h"
 
 static struct cfg *
 parse(const char *text, struct err *e)
@@ -339,6 +330,5 @@ main(void)
 	spellings();
 	defaults();
 	sizes();
-	printf("1..%d\n", count);
-	return failed != 0;
+	return done();
 }

@@ -5,15 +5,7 @@
 #include <string.h>
 
 #include "yolo.h"
-
-static int count, failed;
-
-static void
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-}
+#include "test/tap.h"
 
 static const char text[] =
     "[net]\nwidth=64\nheight=64\nchannels=3\nlearning_rate=.1\nburn_in=5\npower=2\npolicy=steps\n"
@@ -130,6 +122,5 @@ main(void)
 	    moves("burnin_update=3", "", 1, 1) == 1, "burnin_update: so many burn_ins");
 	ok(moves("", "train_only_bn=1", 99, 0) == 0 && moves("", "train_only_bn=1", 99, 1) == 0 &&
 	    moves("", "train_only_bn=1", 99, 2) == 1, "train_only_bn: it and the layers before");
-	printf("1..%d\n", count);
-	return failed != 0;
+	return done();
 }

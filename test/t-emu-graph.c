@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "yolo.h"
+#include "test/tap.h"
 
 extern int emu_block;
 struct dev *dev_emu(int bf16);
-static int tests, failures;
 
 enum { LAYERS = 64, SIDE = 8, IMAGES = 2 };
 struct sketch {				/* a cfg under construction */
@@ -429,10 +429,9 @@ close_probe(struct probe *p)
 }
 
 static void
-ok(int good, const char *name, const char *device, const char *what)
+ok_on(int good, const char *name, const char *device, const char *what)
 {
-	failures += !good;
-	printf("%sok %d - %s, %s: %s\n", good ? "" : "not ", ++tests, name, device, what);
+	okf(good, "%s, %s: %s", name, device, what);
 }
 
 /* A second pass adds its gradients to the first one's: parts of a batch. */
@@ -460,9 +459,9 @@ graph(const char *name, const struct sketch *s, struct dev *d, const char *devic
 	open_probe(&p, s, &state);
 	p.n = 1 + (int)draw(&state, IMAGES);
 	gradient(&p, p.grad);
-	ok(adds(&p), name, device, "a second pass adds");
+	ok_on(adds(&p), name, device, "a second pass adds");
 	differences(&p, &state);
-	ok(p.worst < p.bound, name, device, "differences");
+	ok_on(p.worst < p.bound, name, device, "differences");
 	printf("# off by %.3g: %s\n", p.worst, p.where);
 	if (p.worst >= p.bound)
 		printf("# of this cfg:\n%s# the end\n", s->text);
@@ -495,6 +494,5 @@ main(void)
 				tab[i].draw(&s);
 				graph(tab[i].name, &s, d[k], device[k], tab[i].smooth);
 			}
-	printf("1..%d\n", tests);
-	return failures ? 1 : 0;
+	return done();
 }

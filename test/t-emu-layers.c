@@ -21,17 +21,26 @@ maxpool(struct run *r, const void *arg)
 
 struct map { int n, h, w, c, s, flag; };
 
+static struct stride_shape
+strides(const struct map *m, float scale)
+{
+	struct stride_shape s = { m->n, m->h, m->w, m->c, m->s, m->flag, scale };
+
+	return s;
+}
+
 static void
 upsample(struct run *r, const void *arg)
 {
 	const struct map *m = (const struct map *)arg;
 	int nx = m->n * m->h * m->w * m->c, ny = nx * m->s * m->s;
+	struct stride_shape s = strides(m, .5f);
 	void *x = acts(r, nx), *y = act_room(r, ny), *dy = acts(r, ny), *dx = acts(r, nx);
 
-	r->d->layer->upsample(r->d, m->n, m->h, m->w, m->c, m->s, .5f, x, y);
+	r->d->layer->upsample(r->d, &s, x, y);
 	take_acts(r, y, ny);
 	for (int add = 1; add >= 0; add--) {
-		r->d->layer->upsample_back(r->d, m->n, m->h, m->w, m->c, m->s, .5f, dy, dx, add);
+		r->d->layer->upsample_back(r->d, &s, dy, dx, add);
 		take_acts(r, dx, nx);
 	}
 }
@@ -42,18 +51,18 @@ reorg(struct run *r, const void *arg)
 	const struct map *m = (const struct map *)arg;
 	int n = m->n * m->h * m->w * m->c;
 	void *x = acts(r, n), *y = act_room(r, n), *dx = acts(r, n);
+	struct stride_shape s = strides(m, 1);
 
 	if (m->flag > 1)
-		r->d->layer->reorg3d(r->d, m->n, m->h, m->w, m->c, m->s, x, y);
+		r->d->layer->reorg3d(r->d, &s, x, y);
 	else
-		r->d->layer->reorg(r->d, m->n, m->h, m->w, m->c, m->s, m->flag, x, y);
+		r->d->layer->reorg(r->d, &s, x, y);
 	take_acts(r, y, n);
 	for (int add = 1; add >= 0; add--) {
 		if (m->flag > 1)
-			r->d->layer->reorg3d_back(r->d, m->n, m->h, m->w, m->c, m->s, y, dx, add);
+			r->d->layer->reorg3d_back(r->d, &s, y, dx, add);
 		else
-			r->d->layer->reorg_back(r->d, m->n, m->h, m->w, m->c, m->s, m->flag, y, dx,
-			    add);
+			r->d->layer->reorg_back(r->d, &s, y, dx, add);
 		take_acts(r, dx, n);
 	}
 	take_acts(r, x, n);		/* there and back is where it was */
@@ -67,23 +76,21 @@ wiring(struct run *r, const void *arg)
 	const struct map *m = (const struct map *)arg;
 	int rows = m->n * m->h * m->w, c = m->c, n = rows * c;
 	void *a = acts(r, n), *b = acts(r, rows * (c + 3)), *s = act_room(r, n), *t = acts(r, n);
+	struct slice some = { rows, c - 1, b, c + 3, 2, a, c, 1, 0 };
+	struct slice more = { rows, c, b, c + 3, 1, a, c, 0, 1 };
 	const struct layer_ops *o = r->d->layer;
 
-	o->slice(r->d, rows, c - 1, b, c + 3, 2, a, c, 1, 0);
+	o->slice(r->d, &some);
 	take_acts(r, a, n);
-	o->slice(r->d, rows, c, b, c + 3, 1, a, c, 0, 1);
+	o->slice(r->d, &more);
 	take_acts(r, a, n);
 	o->accumulate(r->d, n, a, s, 0);
 	o->accumulate(r->d, n, t, s, 1);
 	take_acts(r, s, n);
 	o->activate(r->d, n, (enum act)m->flag, s, t);
 	take_acts(r, t, n);
-	o->activate_back(r->d, n, (enum act)m->flag, s, a, t, 1);
-	take_acts(r, t, n);
-	o->activate_back(r->d, n, (enum act)m->flag, s, a, a, 0);
+	o->activate_back(r->d, n, (enum act)m->flag, s, a);
 	take_acts(r, a, n);
-	o->nchw(r->d, m->n, m->h, m->w, c, a, t);
-	take_acts(r, t, n);
 }
 
 static void
@@ -94,19 +101,22 @@ products(struct run *r, const void *arg)
 	void *x = acts(r, nx), *f = acts(r, n), *y = act_room(r, n), *dy = acts(r, n),
 	    *dx = acts(r, nx);
 	void *df = acts(r, n), *z = acts(r, n);
+	struct plane_shape s = { m->n, hw, m->c, m->flag };
 	const struct layer_ops *o = r->d->layer;
 
-	o->scale(r->d, m->n, hw, m->c, m->flag, x, f, y);
+	o->scale(r->d, &s, x, f, y);
 	take_acts(r, y, n);
 	for (int add = 1; add >= 0; add--) {
-		o->scale_back(r->d, m->n, hw, m->c, m->flag, x, f, dy, dx, add, df, add);
+		o->scale_back_x(r->d, &s, f, dy, dx, add);
+		o->scale_back_f(r->d, &s, x, dy, df, add);
 		take_acts(r, dx, nx);
 		take_acts(r, df, n);
 	}
 	o->sam(r->d, n, z, f, y);
 	take_acts(r, y, n);
 	for (int add = 1; add >= 0; add--) {
-		o->sam_back(r->d, n, z, f, dy, y, add, df, add);
+		o->sam_back(r->d, n, f, dy, y, add);
+		o->sam_back(r->d, n, z, dy, df, add);
 		take_acts(r, y, n);
 		take_acts(r, df, n);
 	}
@@ -118,17 +128,19 @@ averages(struct run *r, const void *arg)
 	const struct map *m = (const struct map *)arg;
 	int hw = m->h * m->w, n = m->n * hw * m->c, ny = m->n * m->c;
 	void *x = acts(r, n), *y = acts(r, ny), *dx = acts(r, n);
+	struct plane_shape s = { m->n, hw, m->c, 0 };
+	struct dropout far = { .5f, 99, (1ull << 40) + 3 }, odd = { .5f, 99, 5 };
 	const struct layer_ops *o = r->d->layer;
 
-	o->avgpool(r->d, m->n, hw, m->c, x, y);
+	o->avgpool(r->d, &s, x, y);
 	take_acts(r, y, ny);
 	for (int add = 1; add >= 0; add--) {
-		o->avgpool_back(r->d, m->n, hw, m->c, y, dx, add);
+		o->avgpool_back(r->d, &s, y, dx, add);
 		take_acts(r, dx, n);
 	}
-	o->dropout(r->d, n, .5f, 99, (1ull << 40) + 3, x, dx);
+	o->dropout(r->d, n, &far, x, dx);
 	take_acts(r, dx, n);
-	o->dropout_back(r->d, n, .5f, 99, 5, x, dx, 1);
+	o->dropout_back(r->d, n, &odd, x, dx, 1);
 	take_acts(r, dx, n);
 }
 
@@ -138,10 +150,11 @@ heads(struct run *r, const void *arg)
 	const struct map *m = (const struct map *)arg;
 	int rows = m->n * m->h * m->w, n = rows * m->c * (5 + m->s);
 	void *x = acts(r, n), *y = act_room(r, n);
+	struct head_shape s = { rows, m->c, m->s, 1.25f, m->flag, m->flag };
 
-	r->d->layer->yolo(r->d, rows, m->c, m->s, 1.25f, m->flag, x, y);
+	r->d->layer->yolo(r->d, &s, x, y);
 	take_acts(r, y, n);
-	r->d->layer->region(r->d, rows, m->c, m->s, m->flag, x, y);
+	r->d->layer->region(r->d, &s, x, y);
 	take_acts(r, y, n);
 }
 

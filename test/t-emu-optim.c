@@ -10,18 +10,17 @@
 
 #include "yolo.h"
 #include "base/fn.h"
+#include "test/tap.h"
 
 extern int emu_block, emu_grid, emu_exact;
 struct dev *dev_emu(void);
 static const int blocks[] = { 1, 4, 32, 64, 256 };
 enum { NBLOCK = sizeof blocks / sizeof *blocks, MAXN = 20000, STATES = 4 };
-static int count, failed;
 
 static void
-ok(int good, const char *what, int n, int block)
+ok_at(int good, const char *what, int n, int block)
 {
-	printf("%sok %d - %s, n %d, block %d\n", good ? "" : "not ", ++count, what, n, block);
-	failed += !good;
+	okf(good, "%s, n %d, block %d", what, n, block);
 }
 
 static struct dev *host, *other;	/* the CPU; the emulator, or what EMUTEST_DEVICE names */
@@ -55,21 +54,25 @@ operations(struct dev *d, struct data *x, const unsigned char *group, int n, int
 {
 	const struct optim_ops *o = d->optim;
 	struct optim_rates r = { .lr = { .5f, .25f, 0 }, .decay = { .25f, 0, .5f } };
+	struct update u = { (size_t)n, group, &r, x->p, x->g, exact ? 2 : .3, x->s1, x->s2 };
 	double m = exact ? .5 : .9, b1 = exact ? .5 : .9, b2 = exact ? .75 : .999;
 
 	if (!exact)
 		r.lr[0] = .01f;
 	for (int t = 0; t < 2; t++)
-		o->sgd(d, (size_t)n, group, &r, x->p, x->g, x->s1, exact ? 2 : .3, m, t);
+		o->sgd(d, &u, m, t);
+	u.gscale = 1;
 	if (exact) {
 		d->ops->zero(d, x->s1, sizeof x->s1);
 		d->ops->put(d, x->p, start.p, sizeof x->p);
 	}
 	r.decay[0] = exact ? 0 : .1f;
 	r.decay[2] = 0;
-	for (int k = 0; k < (exact ? 1 : 2); k++)
-		o->adam(d, (size_t)n, group, &r, x->p, x->g, x->s1, x->s2, 1, b1, b2,
-		    exact ? 1 : 1e-8, k, exact ? 1 : 3 + k);
+	for (int k = 0; k < (exact ? 1 : 2); k++) {
+		struct adam a = { b1, b2, exact ? 1 : 1e-8, k, exact ? 1 : 3 + k };
+
+		o->adam(d, &u, &a);
+	}
 	o->ema(d, (size_t)n, x->s1, x->p, exact ? .5 : .99);
 	o->scale(d, (size_t)n, x->g, exact ? .5 : .7);
 }
@@ -140,8 +143,8 @@ one_size(int n)
 		emu_block = blocks[b];
 		emu_exact = 1;
 		work(other, &emu, n, 1);
-		ok(same(&cpu, &emu), "exact data equal", n, emu_block);
-		ok(norm(other, start.g, n) == want, "exact sum of squares", n, emu_block);
+		ok_at(same(&cpu, &emu), "exact data equal", n, emu_block);
+		ok_at(norm(other, start.g, n) == want, "exact sum of squares", n, emu_block);
 		emu_exact = 0;
 	}
 	fill(0);
@@ -155,8 +158,8 @@ one_size(int n)
 		if (!b)
 			first = emu;
 		s = norm(other, start.g, n);
-		ok(same(&first, &emu) && near(&cpu, &emu), "random data agree", n, emu_block);
-		ok(fabs(s - want) <= 1e-13 * want, "random sum of squares", n, emu_block);
+		ok_at(same(&first, &emu) && near(&cpu, &emu), "random data agree", n, emu_block);
+		ok_at(fabs(s - want) <= 1e-13 * want, "random sum of squares", n, emu_block);
 	}
 }
 
@@ -171,9 +174,9 @@ bad_numbers(void)
 			fill(0);
 			for (int j = 0; j < MAXN; j++)
 				start.g[j] = 3e38f;	/* large, but finite */
-			ok(isfinite(norm(host, start.g, MAXN)), "3e38 is finite", MAXN, 0);
+			ok_at(isfinite(norm(host, start.g, MAXN)), "3e38 is finite", MAXN, 0);
 			start.g[where[k]] = bad[i];
-			ok(!isfinite(norm(host, start.g, MAXN)), "a bad number is seen",
+			ok_at(!isfinite(norm(host, start.g, MAXN)), "a bad number is seen",
 			    where[k], 0);
 		}
 }
@@ -197,10 +200,9 @@ main(void)
 	for (int t = 0; t < 4; t++) {
 		omp_set_num_threads(t + 1);
 		sum[t] = norm(host, start.g, MAXN);
-		ok(sum[t] == sum[0], "the norm knows no threads", MAXN, t + 1);
+		ok_at(sum[t] == sum[0], "the norm knows no threads", MAXN, t + 1);
 	}
 	dev_close(host);
 	dev_close(other);
-	printf("1..%d\n", count);
-	return failed ? 1 : 0;
+	return done();
 }

@@ -2,6 +2,7 @@
  * crowds, empty classes and boxes without area. */
 #include "test/evalref.h"
 #include "score/int.h"
+#include "test/tap.h"
 
 static int
 score(const struct setup *w, int threads, struct eval_row *row)
@@ -184,6 +185,5 @@ main(void)
 	decimals(200000);
 	empties();
 	threads();
-	printf("1..%d\n", tests);
-	return failed > 0;
+	return done();
 }

@@ -10,15 +10,7 @@
 
 #include "yolo.h"
 #include "labels/int.h"
-
-static int count, failed;
-
-static void
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-}
+#include "test/tap.h"
 
 static struct image
 drawn(int w, int h)
@@ -239,7 +231,7 @@ nasty(const char *dir)
 	struct err e;
 
 	if (text_open(&t, list, &e)) {
-		printf("ok %d # SKIP no ../shared\n", ++count);
+		skip("formats: MANIFEST.tsv", "no ../shared");
 		free(list);
 		return;
 	}
@@ -283,7 +275,7 @@ odd_jpeg(const char *dir)
 		int good;
 
 		if (access(path, R_OK)) {
-			printf("ok %d # SKIP no ../shared\n", ++count);
+			skip(path, "no ../shared");
 			free(path);
 			continue;
 		}
@@ -310,6 +302,5 @@ main(void)
 	pnm();
 	nasty("../shared/data/images/nasty");
 	odd_jpeg("../shared/data/images/nasty");
-	printf("1..%d\n", count);
-	return failed ? 1 : 0;
+	return done();
 }

@@ -3,16 +3,15 @@
 #include <omp.h>
 
 #include "test/losstest.h"
+#include "test/tap.h"
 
 enum { CLASSES = 4 };
-static int count, failed;
 static struct dev *dev;
 
 static void
-ok(int good, const char *what, const char *of)
+ok_of(int good, const char *what, const char *of)
 {
-	printf("%sok %d - %s: %s\n", good ? "" : "not ", ++count, of, what);
-	failed += !good;
+	okf(good, "%s: %s", of, what);
 }
 
 struct result {
@@ -96,7 +95,7 @@ threads(const struct loss *s, const struct truth *t, const struct result *want, 
 		release(s, &r);
 	}
 	omp_set_num_threads(2);
-	ok(good, "the same bits with any number of threads", name);
+	ok_of(good, "the same bits with any number of threads", name);
 }
 
 /* Counts of the whole batch: gradients of parts are the whole's, terms add. */
@@ -125,8 +124,8 @@ parts(const struct loss *s, const struct truth *t, const struct result *want, co
 	for (int k = 0; k < LOSS_TERMS; k++)
 		all.term[k] = r[0].term[k] + r[1].term[k];
 	good = same_grad(s, &r[1], want);
-	ok(good, "gradients of parts are those of the whole", name);
-	ok(near_terms(all.term, want->term), "terms of parts add up", name);
+	ok_of(good, "gradients of parts are those of the whole", name);
+	ok_of(near_terms(all.term, want->term), "terms of parts add up", name);
 	release(s, &r[0]);
 	release(s, &r[1]);
 }
@@ -149,7 +148,7 @@ impossible(const struct loss *s, const struct truth *t, const struct result *wan
 	for (int i = 0; i < LT_TRUTH + NBAD; i++)
 		mixed[i] = i < NBAD ? bad[i] : t[i - NBAD];
 	compute(*s, mixed, LT_TRUTH + NBAD, 0, LT_IMAGES, &r);
-	ok(same_grad(s, &r, want) && near_terms(r.term, want->term),
+	ok_of(same_grad(s, &r, want) && near_terms(r.term, want->term),
 	    "truths that cannot be change nothing", name);
 	release(s, &r);
 }
@@ -167,11 +166,11 @@ flavour(struct loss s, const char *name)
 	threads(&s, t, &want, name);
 	parts(&s, t, &want, name);
 	impossible(&s, t, &want, name);
-	ok(loss_kind(loss_name(s.kind)) == (int)s.kind, "name and kind", name);
+	ok_of(loss_kind(loss_name(s.kind)) == (int)s.kind, "name and kind", name);
 	bytes = ops_of(&s)->workspace(&s, 100);
 	s.head[0].h *= 7;
 	s.head[0].w *= 7;
-	ok(bytes == ops_of(&s)->workspace(&s, 100), "the workspace does for any grid", name);
+	ok_of(bytes == ops_of(&s)->workspace(&s, 100), "the workspace does for any grid", name);
 	release(&s, &want);
 }
 
@@ -279,8 +278,8 @@ region_by_hand(int softmax, int rescore, int match, double seen, const char *nam
 			sq += d[k] * d[k];
 		}
 	}
-	ok(worst < 1e-6, "deltas are those of the formulas", name);
-	ok(fabs(term[0][TERM_TOTAL] / sq - 1) < 1e-6 && term[0][TERM_COUNT] == 1, "cost", name);
+	ok_of(worst < 1e-6, "deltas are those of the formulas", name);
+	ok_of(fabs(term[0][TERM_TOTAL] / sq - 1) < 1e-6 && term[0][TERM_COUNT] == 1, "cost", name);
 }
 
 /* archive: the factor exp(tw) is limited to 1000, and beyond that has no slope. */
@@ -315,7 +314,7 @@ limit(void)
 	float in, at, out;
 	double a = archive_width(6, &in), b = archive_width(7, &at), c = archive_width(8, &out);
 
-	ok(in > 0 && at == 0 && out == 0 && a < b && b == c, "exp(tw) is limited to 1000",
+	ok_of(in > 0 && at == 0 && out == 0 && a < b && b == c, "exp(tw) is limited to 1000",
 	    "ultralytics-archive");
 }
 
@@ -341,11 +340,10 @@ main(void)
 	lt_region(&s, CLASSES, &y);
 	flavour(s, "region");
 	limit();
-	ok(loss_kind("ultralytics") < 0, "an unknown name", "names");
+	ok_of(loss_kind("ultralytics") < 0, "an unknown name", "names");
 	region_by_hand(0, 0, 0, 0, "region");
 	region_by_hand(1, 1, 0, 1e6, "region, softmax, rescore");
 	region_by_hand(1, 0, 1, 1e6, "region, bias_match");
 	dev_close(dev);
-	printf("1..%d\n", count);
-	return failed ? 1 : 0;
+	return done();
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "yolo.h"
+#include "test/tap.h"
 
 enum { SMALL = 5 << 20 };
 
@@ -32,14 +33,11 @@ static const char *const models[] = {
 	"W/yoloface-50k/yoloface-50k",
 	"W/nuclei-tiny/nuclei-tiny",
 };
-static int count, failed;
 
 static void
-ok(int good, const char *name, const char *what)
+ok_of(int good, const char *name, const char *what)
 {
-	printf("%sok %d - %s: %s\n", good ? "" : "not ", ++count, name, what);
-	fflush(stdout);
-	failed += !good;
+	okf(good, "%s: %s", name, what);
 }
 
 static char *
@@ -131,7 +129,7 @@ detect(const char *name, struct dev *d, const struct cfg *c, const struct batch 
 	o.h = b->h;
 	if ((t = detector_open(d, c, &o, &e)))
 		detector_put(t, w);
-	ok(t && !detector_run(t, &in, &out, &e), name, "runs forward, folded");
+	ok_of(t && !detector_run(t, &in, &out, &e), name, "runs forward, folded");
 	if (e.msg[0])
 		printf("# %s\n", e.msg);
 	detector_close(t);
@@ -165,7 +163,7 @@ train(const char *name, struct dev *d, struct cfg *c, const char *loss)
 		w = (struct warm){ .momentum = .9 };	/* statistics of the weights as they are */
 		bad = bad || trainer_step(t, &b, &w, &s2, &e);
 	}
-	ok(!bad && s.finite && s.loss > 0 && s.gnorm > 0 && s2.finite, name, "trains a step");
+	ok_of(!bad && s.finite && s.loss > 0 && s.gnorm > 0 && s2.finite, name, "trains a step");
 	if (!bad)
 		printf("# %dx%d %s: loss %g, then %g\n", b.w, b.h, loss_name(r.train.loss.kind),
 		    s.loss, s2.loss);
@@ -175,7 +173,7 @@ train(const char *name, struct dev *d, struct cfg *c, const char *loss)
 		then.train = (float *)xcalloc(net->par.ntrain + 1, sizeof(float));
 		then.stat = (float *)xcalloc(net->par.nstat + 1, sizeof(float));
 		net_get(net, &then);
-		ok(!wrong_moves(c, &net->par, &first, &then), name,
+		ok_of(!wrong_moves(c, &net->par, &first, &then), name,
 		    first_moving(c) ? "the step reaches every kernel that is not held" :
 		    "the step reaches every kernel");
 		if (!loss)
@@ -198,12 +196,12 @@ model(const char *name, struct dev *d, int all)
 	long floats = 0;
 
 	if (access(path, R_OK)) {
-		printf("ok %d - %s # SKIP no ../shared\n", ++count, name);
+		skip(name, "no ../shared");
 		free(path);
 		return;
 	}
 	if (!(c = cfg_read(path, &e)) || shrink(c, &e)) {
-		ok(0, name, e.msg);
+		ok_of(0, name, e.msg);
 	} else {
 		for (int i = 0; i < c->nl; i++)
 			floats += cfg_floats(c, i);
@@ -215,7 +213,7 @@ model(const char *name, struct dev *d, int all)
 			if (own && !shrink(own, &e))
 				train(name, d, own, "ciou");
 			else
-				ok(0, name, e.msg);
+				ok_of(0, name, e.msg);
 			cfg_close(own);
 			free(text);
 		}
@@ -239,6 +237,5 @@ main(int argc, char **argv)
 		if (argc < 3 || strstr(models[i], argv[2]))
 			model(models[i], d, argc > 1 && !strcmp(argv[1], "all"));
 	dev_close(d);
-	printf("1..%d\n", count);
-	return failed != 0;
+	return done();
 }

@@ -6,17 +6,9 @@
 
 #include "yolo.h"
 #include "model/int.h"
+#include "test/tap.h"
 
 static const char shared[] = "../shared/data/";
-static int count, failed;
-
-static int
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-	return good;
-}
 
 static long
 floats(const struct cfg *c)
@@ -101,7 +93,7 @@ params_table(void)
 
 	free(path);
 	if (!f) {
-		printf("ok %d - PARAMS.tsv # SKIP no ../shared\n", ++count);
+		skip("PARAMS.tsv", "no ../shared");
 		return;
 	}
 	while (fgets(line, sizeof line, f))
@@ -153,7 +145,7 @@ families(void)
 	};
 
 	if (access("../shared/data/cfg", R_OK)) {
-		printf("ok %d - families # SKIP no ../shared\n", ++count);
+		skip("families", "no ../shared");
 		return;
 	}
 	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
@@ -185,7 +177,7 @@ keys(void)
 
 	free(path);
 	if (!f) {
-		printf("ok %d - KEYS.tsv # SKIP no ../shared\n", ++count);
+		skip("KEYS.tsv", "no ../shared");
 		return;
 	}
 	while (fgets(line, sizeof line, f))
@@ -274,7 +266,7 @@ oddities(void)
 	if (f)
 		ok(n >= 12, "ODDITIES.txt was read");
 	else
-		printf("ok %d - ODDITIES.txt # SKIP no ../shared\n", ++count);
+		skip("ODDITIES.txt", "no ../shared");
 }
 
 int
@@ -285,6 +277,5 @@ main(void)
 	params_table();
 	keys();
 	oddities();
-	printf("1..%d\n", count);
-	return failed != 0;
+	return done();
 }

@@ -2,15 +2,7 @@
 #include <stdlib.h>
 
 #include "yolo.h"
-
-static int count, failed;
-
-static void
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-}
+#include "test/tap.h"
 
 static int
 permutes(long n, uint64_t seed, long epoch)
@@ -119,6 +111,5 @@ main(void)
 		    loader_record(1, 1000, i) == loader_record(1, 1000, i + 1000);
 	ok(good < 20, "another seed or epoch is another order");
 	share();
-	printf("1..%d\n", count);
-	return failed > 0;
+	return done();
 }

@@ -4,15 +4,7 @@
 #include <string.h>
 
 #include "yolo.h"
-
-static int count, failed;
-
-static void
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-}
+#include "test/tap.h"
 
 /* recipe_make on small.cfg with settings, given as words with spaces between. */
 static int
@@ -332,6 +324,5 @@ main(void)
 	poison();
 	freeze();
 	weights_of_classes();
-	printf("1..%d\n", count);
-	return failed ? 1 : 0;
+	return done();
 }

@@ -21,7 +21,7 @@ main(void)
 	free(here);
 	free(one);
 	free(two);
-	printf("%sok 1 - labels: %d inputs\n", a > 8 ? "" : "not ", a);
-	printf("%sok 2 - shard and pictures: %d inputs\n1..2\n", b > 8 ? "" : "not ", b);
-	return a > 8 && b > 8 ? 0 : 1;
+	okf(a > 8, "labels: %d inputs", a);
+	okf(b > 8, "shard and pictures: %d inputs", b);
+	return done();
 }

@@ -14,6 +14,6 @@ main(void)
 		return 1;
 	n = replay("test/fuzz/corpus/evalrun", fuzz_run);
 	fuzz_run((const unsigned char *)"", 0);
-	printf("%sok 1 - %d inputs\n1..1\n", n > 6 ? "" : "not ", n);
-	return n <= 6;
+	okf(n > 6, "%d inputs", n);
+	return done();
 }

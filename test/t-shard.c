@@ -8,18 +8,11 @@
 #include <unistd.h>
 
 #include "yolo.h"
+#include "test/tap.h"
 
 enum { RECORDS = 23 };
 
-static int count, failed;
 static char dir[] = "/tmp/t-shard.XXXXXX";
-
-static void
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-}
 
 static char *
 at(const char *name)
@@ -276,6 +269,7 @@ int
 main(void)
 {
 	char *a, *b, *clean;
+	int bad;
 
 	if (!mkdtemp(dir))
 		die(1, "%s: cannot make it", dir);
@@ -289,12 +283,10 @@ main(void)
 	damage(a);
 	sets();
 	refusals();
-	printf("1..%d\n", count);
 	clean = xasprintf("rm -rf %s", dir);
-	if (system(clean))
-		failed = 1;
+	bad = system(clean);
 	free(clean);
 	free(a);
 	free(b);
-	return failed ? 1 : 0;
+	return done() || bad;
 }

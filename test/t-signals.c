@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "yolo.h"
+#include "test/tap.h"
 
 enum { M = 576, N = 24, K = 144, LEAST = 300 };
 static volatile sig_atomic_t hits;
@@ -68,13 +69,12 @@ int
 main(int argc, char **argv)
 {
 	const int sig[] = { SIGTERM, SIGINT, SIGHUP };
-	int n = 0, failed = 0;
 	struct err e;
 
 	(void)argc;
 	program(argv, "t-signals");
 	signal(SIGHUP, SIG_DFL);
-	catch_end(on_signal);
+	catch_end(on_signal, 0);
 	for (int threads = 1; threads <= 2; threads++) {
 		struct dev_opts o = { .threads = threads };
 		struct dev *d = dev_open("cpu", &o, &e);
@@ -84,12 +84,10 @@ main(int argc, char **argv)
 		for (size_t i = 0; i < sizeof sig / sizeof *sig; i++) {
 			int bad = wrong(d, sig[i]);
 
-			failed += bad;
-			printf("%sok %d - %d threads: %d of signal %d in products\n",
-			    bad ? "not " : "", ++n, threads, (int)hits, sig[i]);
+			okf(!bad, "%d threads: %d of signal %d in products", threads, (int)hits,
+			    sig[i]);
 		}
 		dev_close(d);
 	}
-	printf("1..%d\n", n);
-	return failed != 0;
+	return done();
 }

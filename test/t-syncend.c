@@ -1,6 +1,7 @@
 /* t-syncend.c -- ranks that disagree, die, stall or are told to end: one line, no one left
  * behind. */
 #include "test/ranks.h"
+#include "test/tap.h"
 
 static volatile sig_atomic_t stopped;
 
@@ -158,7 +159,7 @@ test_ends(void)
 	for (int i = 0; i < (int)(sizeof t / sizeof *t); i++) {
 		struct outcome o = run(start_ranks, t[i].b, t[i].n, t[i].deadline, 0, 0);
 
-		ok(o.status == t[i].status && o.secs < t[i].secs && o.lines == 1 &&
+		seen(o.status == t[i].status && o.secs < t[i].secs && o.lines == 1 &&
 		    strstr(o.text, t[i].says), &o, t[i].what, t[i].n);
 	}
 }
@@ -168,17 +169,17 @@ test_signals(void)
 {
 	struct outcome o = run(start_ranks, works, 3, 1, 0, 0);
 
-	ok(o.status == 0 && !o.lines, &o, "long work that shows life", 3);
+	seen(o.status == 0 && !o.lines, &o, "long work that shows life", 3);
 	o = run(start_ranks, trains, 4, 0, SIGTERM, 500);
-	ok(o.status == 143 && !o.lines && o.secs < 5, &o, "SIGTERM to the parent: step, then 143",
+	seen(o.status == 143 && !o.lines && o.secs < 5, &o, "SIGTERM to the parent: step, then 143",
 	    4);
 	o = run(start_ranks, trains, 2, 0, SIGINT, 500);
-	ok(o.status == 130 && !o.lines && o.secs < 5, &o, "SIGINT to the parent: step, then 130",
+	seen(o.status == 130 && !o.lines && o.secs < 5, &o, "SIGINT to the parent: step, then 130",
 	    2);
 	o = run(start_ranks, plain, 3, 0, SIGTERM, 500);
-	ok(o.status == 143 && !o.lines && o.secs < 5, &o, "SIGTERM without a handler", 3);
+	seen(o.status == 143 && !o.lines && o.secs < 5, &o, "SIGTERM without a handler", 3);
 	o = run(start_ranks, trains, 3, 0, SIGKILL, 500);
-	ok(o.status == 256 + SIGKILL && o.secs < 5, &o, "the parent killed: no orphan", 3);
+	seen(o.status == 256 + SIGKILL && o.secs < 5, &o, "the parent killed: no orphan", 3);
 }
 
 /* ---- joined worlds ------------------------------------------------------------------------ */
@@ -191,24 +192,25 @@ test_launched(void)
 	struct err e = { "" };
 	int r;
 
-	ok(o.status == 1 && o.secs < 5 && o.lines == 1 && strstr(o.text, "rank 1 has ended: rank "),
+	seen(o.status == 1 && o.secs < 5 && o.lines == 1 &&
+	    strstr(o.text, "rank 1 has ended: rank "),
 	    &o, "started one by one: a rank killed", 3);
 	setenv("RANK", "1", 1);
 	setenv("WORLD_SIZE", "16", 1);
 	setenv("LOCAL_WORLD_SIZE", "8", 1);
 	r = world_find(&w, &e);
-	ok(r < 0 && strstr(e.msg, "torchrun started 16 ranks on several hosts"), &o,
+	seen(r < 0 && strstr(e.msg, "torchrun started 16 ranks on several hosts"), &o,
 	    "several hosts", 16);
 	setenv("RANK", "16", 1);
-	ok(world_find(&w, &e) < 0 && strstr(e.msg, "RANK=16 is no rank"), &o, "a rank out of range",
-	    16);
+	seen(world_find(&w, &e) < 0 && strstr(e.msg, "RANK=16 is no rank"), &o,
+	    "a rank out of range", 16);
 	setenv("WORLD_SIZE", "1", 1);
-	ok(world_find(&w, &e) == 0 && w.size == 1, &o, "a world of one", 1);
+	seen(world_find(&w, &e) == 0 && w.size == 1, &o, "a world of one", 1);
 	setenv("LOCAL_WORLD_SIZE", "2", 1);
 	setenv("WORLD_SIZE", "2", 1);
 	setenv("RANK", "1", 1);
 	w.deadline = .3;
-	ok(world_find(&w, &e) < 0 && strstr(e.msg, "rank 0 did not come"), &o, "nobody comes", 2);
+	seen(world_find(&w, &e) < 0 && strstr(e.msg, "rank 0 did not come"), &o, "nobody comes", 2);
 }
 
 int
@@ -218,6 +220,5 @@ main(void)
 	test_ends();
 	test_signals();
 	test_launched();
-	printf("1..%d\n", count);
-	return failed ? 1 : 0;
+	return done();
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "yolo.h"
+#include "test/tap.h"
 
 enum { DEVS = 3 };
 static const struct conv_shape shapes[] = {
@@ -40,14 +41,15 @@ results(int threads, const struct conv_shape *s, size_t *len)
 	float *x = random_floats(d, nx, 1), *w = random_floats(d, nw, 2), *dy = random_floats(d, ny,
 	    3);
 	float *out = random_floats(d, ny + nx + nw + 4 * k, 4), *sums = out + ny + nx + nw;
+	struct bn b = { rows, s->k, sums, sums + k, (float)rows, w, w, ACT_LEAKY, sums + 2 * k,
+		sums + 3 * k };
 	void *ws = d->ops->alloc(d, d->conv->workspace(d, s, 1));
 
 	d->conv->forward(d, s, x, w, out, ws);
 	d->conv->dgrad(d, s, dy, w, out + ny, 0, ws);
 	d->conv->wgrad(d, s, x, dy, out + ny + nx, ws);
-	d->bn->moments(d, out, rows, s->k, sums, sums + k, ws);
-	d->bn->back_sums(d, out, dy, rows, s->k, sums, sums + k, (float)rows, w, w, ACT_LEAKY,
-	    sums + 2 * k, sums + 3 * k, ws);
+	d->bn->moments(d, &b, out, ws);
+	d->bn->back_sums(d, &b, out, dy, ws);
 	*len = ny + nx + nw + 4 * k;
 	d->ops->free(d, ws);
 	d->ops->free(d, x);
@@ -61,7 +63,7 @@ int
 main(void)
 {
 	static const int threads[DEVS] = { 1, 2, 5 };
-	int n = (int)(sizeof shapes / sizeof *shapes), bad = 0;
+	int n = (int)(sizeof shapes / sizeof *shapes);
 
 	for (int i = 0; i < n; i++) {
 		float *r[DEVS];
@@ -74,11 +76,8 @@ main(void)
 			good &= !memcmp(r[0], r[j], len * sizeof **r);
 		for (int j = 0; j < DEVS; j++)
 			free(r[j]);
-		printf("%sok %d - %dx%d %d to %d, groups %d: 1, 2, 5 threads\n", good ? "" : "not ",
-		    i + 1, shapes[i].size, shapes[i].size, shapes[i].c, shapes[i].k,
-		    shapes[i].groups);
-		bad += !good;
+		okf(good, "%dx%d %d to %d, groups %d: 1, 2, 5 threads", shapes[i].size,
+		    shapes[i].size, shapes[i].c, shapes[i].k, shapes[i].groups);
 	}
-	printf("1..%d\n", n);
-	return bad ? 1 : 0;
+	return done();
 }

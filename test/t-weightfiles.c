@@ -5,17 +5,9 @@
 
 #include "weightstest.h"
 #include "yolo.h"
+#include "test/tap.h"
 
 static const char shared[] = "../shared/data/weights/";
-static int count, failed;
-
-static int
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-	return good;
-}
 
 static int
 load(const struct cfg *c, const struct params *p, const char *path, int cutoff, struct weights *w,
@@ -145,12 +137,10 @@ int
 main(void)
 {
 	if (access(shared, R_OK)) {
-		printf("1..0 # SKIP no ../shared\n");
-		return 0;
+		skip_all("no ../shared");
 	}
 	models();
 	nasty();
 	backbone();
-	printf("1..%d\n", count);
-	return failed != 0;
+	return done();
 }

@@ -6,17 +6,9 @@
 
 #include "weightstest.h"
 #include "yolo.h"
+#include "test/tap.h"
 
 static char *dir;
-static int count, failed;
-
-static int
-ok(int good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
-	failed += !good;
-	return good;
-}
 
 /* Groups, a layer without batch-norm, sizes that no block of 16 or 64 divides. */
 static const char text[] =
@@ -364,6 +356,5 @@ main(void)
 	params_free(&p);
 	cfg_close(c);
 	sweep();
-	printf("1..%d\n", count);
-	return failed != 0;
+	return done();
 }

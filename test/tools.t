@@ -1,11 +1,8 @@
 #!/bin/sh
 # The scripts in tools/, and what "make install" puts down: run from any folder; what is not theirs
 # stays.
-n=0
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
+. test/tap.sh
 here=$PWD
-ok() { n=$((n + 1)); if [ "$1" = 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; fi; }
 
 mkdir "$t/mine"
 echo work >"$t/mine/thesis"
@@ -30,7 +27,7 @@ ok $? "cfg-table from another folder"
 
 # "make install" of this tree as it is: nothing is built, and what was built stays good.
 p=$t/image/opt/y
-put() { make -s -o default -o config.mk "$1" DESTDIR="$t/image" PREFIX=/opt/y >"$t/out" 2>&1; }
+put() { make -s -o programs -o config.mk "$1" DESTDIR="$t/image" PREFIX=/opt/y >"$t/out" 2>&1; }
 cp -p .kind "$t/kind"
 put install; ok $? "make install DESTDIR PREFIX"
 cp -p "$t/kind" .kind
@@ -49,4 +46,4 @@ ok $? "no operand, no drawn set: says what to do"
 put uninstall
 cp -p "$t/kind" .kind
 [ -z "$(find "$t/image" -type f)" ]; ok $? "make uninstall takes all of it away"
-echo "1..$n"
+plan

@@ -28,4 +28,18 @@ ok $? 'classes in another order are refused'
 ./yolo-prep -q -n "$t/names.more" -o "$t/more.shard" "$t/valset/images"
 train -O steps=1 -v "$t/more.shard" -o "$t/x" "$shard" && has 'never found'
 ok $? 'classes that the training data lacks are told'
+
+# Two classes of one name: numbers tell them apart, in validation as in yolo-eval.
+sed '2s/.*/'"$(head -1 "$t/set/names")"'/' "$t/set/names" >"$t/names.same"
+for s in set valset; do
+	./yolo-prep -q -n "$t/names.same" -o "$t/$s.same" "$t/$s/images" 2>>"$t/err"
+done
+train $still -w "$t/run/best.weights" -v "$t/valset.same" -o "$t/same" "$t/set.same"
+ap "$t/same" >"$t/b"; same "$t/a" "$t/b"; ok $? 'two classes of one name: the figures of before'
+./yolo-detect -q -O eval=1 -n "$t/names.same" -c "$t/same/run.cfg" -w "$t/same/best.weights" \
+    -o "$t/same.tsv" "$t/valset.same" && ./yolo-eval -q -m coco -t "$t/valset.same" \
+    "$t/same.tsv" >"$t/rows" 2>"$t/err"
+scored=$(sed -n 's/^coco	-	AP	//p' "$t/rows" | cut -c 1-8)
+[ "$scored" = "$(sed -n 2p "$t/b" | cut -c 1-8)" ]
+ok $? "and of yolo-eval, by name and number ($scored)"
 echo "1..$n"

@@ -7,6 +7,8 @@
 # nobody uses, a folder's file that calls its own door, and another part's int.h.
 use strict;
 use warnings;
+use lib 'test';
+use Tap;
 
 my @table = (			# part, its door, the parts below that it may use besides base
 	['base', '', ''],
@@ -30,20 +32,14 @@ my @table = (			# part, its door, the parts below that it may use besides base
 	['bench', '', 'image model kernel sync labels shard device net loader eval score train'],
 );
 my %library = (			# which files may call it
-	dnnl => 'cpu', tj => 'jpeg', stbi => 'stb image resize draw',
+	dnnl => 'cpu', jpeg_std => 'jpeg', jpeg_Create => 'jpeg', stbi => 'stb image resize draw',
 	yajl => 'cocoparse safetensors', XML => 'labelvoc', yaml => 'labelyaml',
 	crc32 => 'imagehead', XXH => 'pack safetensors shard shardcodec shardstream shardwrite',
 	cuda => 'cuda sync_nccl', cublas => 'cuda', nccl => 'sync_nccl', MPI => 'sync_mpi',
 );
 # What a launch in a kernel's file becomes under nvcc (dev.h): its start, and whether it failed.
 my $launch = qr/^cuda(LaunchKernel|LaunchKernelExC|GetLastError|GetErrorString)$/;
-my (%part, %may, %rank, %door, %used, $n);
-
-sub ok {
-	my ($what, @bad) = @_;
-	print @bad ? 'not ' : '', 'ok ', ++$n, " - $what\n";
-	print "# $_\n" for @bad;
-}
+my (%part, %may, %rank, %door, %used);
 
 # ---- the table
 
@@ -58,9 +54,9 @@ sub above {			# entries that name a part of their own height or above
 	return map { my $p = $_->[0]; map { "$p may use $_" }
 	    grep { !defined $rank{$_} || $rank{$_} >= $rank{$p} } split ' ', $_->[2] } @_;
 }
-ok('the table goes down only', above(@table));
-ok('an entry that goes up is seen', above(['net', '', 'train']) ? () : 'it is not');
-ok('every source is in a part, a program or a tool', grep {
+clean('the table goes down only', above(@table));
+clean('an entry that goes up is seen', above(['net', '', 'train']) ? () : 'it is not');
+clean('every source is in a part, a program or a tool', grep {
 	my ($name) = m{([^/]+)\.cu?$};
 	!$part{$name} && $name !~ /^yolo-/;
 } glob('*.c *.cu'));
@@ -70,7 +66,8 @@ ok('every source is in a part, a program or a tool', grep {
 my @objects = grep { !m{/yolo-} } glob('obj/*.o');
 my @programs = glob('obj/yolo-*.o tools/yolo-*.o');
 if (!@objects || system('nm --version >/dev/null 2>&1')) {
-	print '1..', $n, ' # SKIP ', @objects ? 'no nm' : 'nothing is built here', "\n";
+	SKIP: { skip(@objects ? 'no nm' : 'nothing is built here', 1) }
+	done_testing();
 	exit 0;
 }
 # A kernel's object is FILE.cpu.o, FILE.cuda.o or the same for bfloat16, which count as FILE.
@@ -109,17 +106,34 @@ sub allowed {			# may this file use that one's part?
 }
 
 my %program = map { m{([^/]+)\.o$} => 1 } @programs;
-ok('every object is of a part', map { "$_ is of none" }
+clean('every object is of a part', map { "$_ is of none" }
     grep { !$part{$_} && !$program{$_} } sort keys %use);
-ok('parts call what they may', calls(sub { !allowed(@_) }));
-ok('nobody inside a folder calls its door', calls(sub {
+clean('parts call what they may', calls(sub { !allowed(@_) }));
+clean('nobody inside a folder calls its door', calls(sub {
 	my ($from, $to) = @_;
 	return $door{$to} && $from ne $to && ($part{$from} || '') eq $door{$to};
 }));
-ok('no program is used by another file', calls(sub { $program{$_[1]} && $_[0] ne $_[1] }));
+clean('no program is used by another file', calls(sub { $program{$_[1]} && $_[0] ne $_[1] }));
+
+# Public for a test alone: a table or a step of a computation that no program shows by itself.
+my %for_tests = map { $_ => 1 } qw(cfg_knows cfg_unused eval_read_scan eval_truth_coco image_load
+    label_yolo net_moments nms_decoded scan_memory st_get);
+my %for_nccl = map { $_ => 1 } qw(meet_beats meet_id meet_noted meet_slept shm_barrier
+    shm_sum_host);
+my (%called, %tested);
+$called{$_->[1]} = 1 for grep { $_->[0] ne $_->[2] } @call;
+for (`nm -A -u test/*.o 2>/dev/null`) { $tested{$1} = 1 if /\bU (\S+)$/ }
+my @lonely = grep { !$called{$_} && !/^(stbir?_|_Z)/ && grep { $part{$_} } keys %{$def{$_}} }
+    sort keys %def;
+SKIP: {
+	skip('no test in C is built', 1) unless %tested;
+	clean('every public function has a user in another file', (map { "$_ has none" }
+	    grep { !$for_tests{$_} && !($for_nccl{$_} && !$use{sync_nccl}) } @lonely),
+	    map { "$_ is public for no test" } grep { $for_tests{$_} && !$tested{$_} } @lonely);
+}
 {
 	local $may{train} = { base => 1 };
-	ok('a call against the table is seen', calls(sub { !allowed(@_) }) ? () : 'it is not');
+	clean('a call against the table is seen', calls(sub { !allowed(@_) }) ? () : 'it is not');
 }
 
 my %kernel = map { m{([^/]+)\.cu$} => 1 } glob('*.cu */*.cu');
@@ -132,14 +146,17 @@ for my $from (sort keys %use) {
 		    !($kernel{$from} && /$launch/) } @outside;
 	}
 }
-ok('libraries are called from one place each', @lib);
+clean('libraries are called from one place each', @lib);
 
 # What a handler of signals sets; what util knows of the process itself (its locale, its line on the
-# terminal); operands that stand for none given, as char ** wants them; stb's own.
-my $fine = qr/^(bencheval|trainrun|yolo-detect|yolo-prep):\ (asked|running|stop|stopped_by)\b |
-	^util:\ (c|progress_len|stdout_told)\b | ^stb:\ (firstmap|mapping)\b |
+# terminal), and end (its signals, files being written); operands that stand for none given, as
+# char ** wants them; stb's own.
+my $fine = qr/^(bencheval|trainrun|yolo-detect|yolo-prep):\ (asked|stop|stopped_by)\b |
+	^yolo-detect:\ running |
+	^util:\ (c|progress_len|stdout_told)\b |
+	^end:\ (end|set)\b | ^stb:\ (firstmap|mapping|limit)\b | ^image:\ threads\b |
 	^(trainprep|yolo-eval|yolo-prep):\ (demo|standard|from_stdin)\b/x;
-ok('no mutable variables, static ones too, but those named here', grep { !/$fine/ } @global);
+clean('no mutable variables, static ones too, but those named here', grep { !/$fine/ } @global);
 
 # ---- includes
 
@@ -161,10 +178,10 @@ for my $f (grep { !m{^(test|tools)/} } glob('*.c *.cu *.h */*.c */*.cu */*.h')) 
 	}
 }
 chomp(@foreign, @dev, @ifdef);
-ok('parts include what they may', @up);
-ok('a part keeps its int.h to itself', @foreign);
-ok('only kernel files include dev.h', @dev);
-ok('what is built is chosen by the Makefile: no #ifdef of a device elsewhere', @ifdef);
-ok('no permission that nobody uses', map { my $p = $_->[0]; map { "$p may use $_" }
+clean('parts include what they may', @up);
+clean('a part keeps its int.h to itself', @foreign);
+clean('only kernel files include dev.h', @dev);
+clean('what is built is chosen by the Makefile: no #ifdef of a device elsewhere', @ifdef);
+clean('no permission that nobody uses', map { my $p = $_->[0]; map { "$p may use $_" }
     grep { !$used{$p}{$_} } split ' ', $_->[2] } @table);
-print "1..$n\n";
+done_testing();

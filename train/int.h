@@ -12,8 +12,13 @@ extern "C" {
 /* ---- trainrun.c: what the files of a run share --------------------------------------------- */
 
 size_t train_ring_bytes(struct train_cmd *);	/* what the loader takes */
+/* trainmem.c: -1: the run does not fit into memory, and the largest batch that does. */
+int train_memory(struct train_cmd *c, struct dev *d, struct err *e);
 /* The device of a rank: -d, one of a list, or the best there is. */
 struct dev *train_device(const struct train_cmd *, int rank, const struct dev_opts *, struct err *);
+/* The checkpoint before the last one, and into a message that the last is damaged. */
+#define TRAIN_BEFORE "last-1.safetensors"
+void train_damaged(const char *dir, struct err *e);
 /* What the files of a run share of a rank. */
 struct train_run {
 	struct train_cmd *c;
@@ -25,7 +30,8 @@ struct train_run {
 	struct validator *val;		/* rank 0, with -v */
 	struct weights host;		/* rank 0: for checkpoints */
 	FILE *log, *vallog;		/* rank 0 */
-	long step, last;		/* steps done; end of this run */
+	long step, last, saved;		/* steps done; end of this run; the step last saved */
+	int ready, save_now;		/* the next batch is made; a checkpoint is asked for */
 	double since;			/* when the last step ended */
 	long images;			/* trained on so far */
 };

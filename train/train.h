@@ -201,15 +201,22 @@ enum { VAL_COLS = 16 };		/* COCO's twelve, P R F1 thr */
 struct val_result { double col[VAL_COLS]; };
 extern const char *const val_name[VAL_COLS];	/* AP AP50 ... thr */
 struct validator;
-/* path: the shard's; rect: as in detect_opts. */
-struct validator *validator_open(struct dev *, const struct cfg *, struct shard *,
-    const char *path, int batch, int threads, enum loss_kind, int rect, struct err *);
+struct val_opts {
+	struct shard *shard;
+	int batch, threads, rect;	/* rect: as in detect_opts */
+	enum loss_kind loss;
+	struct sync *sync;		/* is told that this rank works; may be NULL */
+	int (*stop)(void);		/* asked before each batch; NULL: never */
+};
+struct validator *validator_open(struct dev *, const struct cfg *, const struct val_opts *,
+    struct err *);
 void validator_close(struct validator *);
 int validator_undefined(struct validator *, int col);	/* without a box that it counts */
 /* Detect on the whole shard with these parameters (device memory) and score.  The values pass
- * through the text that yolo-detect prints, so the result is that of the pipe to the last digit. */
-int validator_run(struct validator *, const float *train, const float *stat, struct sync *,
-    struct val_result *, struct err *);
+ * through the text that yolo-detect prints, so the result is that of the pipe to the last digit.
+ * 1: it was stopped. */
+int validator_run(struct validator *, const float *train, const float *stat, struct val_result *,
+    struct err *);
 
 /* ---- trainprep.c, trainuse.c, trainrun.c: yolo-train --------------------------------------- */
 

@@ -313,6 +313,7 @@ update(struct trainer *t, const struct warm *w, struct step_result *r)
 	const struct optim_ops *o = d->optim;
 	size_t n = net->par.ntrain;
 	struct optim_rates rates;
+	struct update u = { n, t->group, &rates, net->train, net->grad, 1, t->mom, t->mom2 };
 	double clip = 1;
 
 	r->gnorm = sqrt(o->sumsq(d, n, net->grad, t->optim_ws));
@@ -326,12 +327,15 @@ update(struct trainer *t, const struct warm *w, struct step_result *r)
 		clip = optim_clip(r->gnorm * r->gnorm, t->opt.clip);
 	t->t++;
 	optim_rates(&t->plan, t->t, w, 0, &rates);
+	u.gscale = clip;
 	if (t->opt.rule == RULE_SGD)
-		o->sgd(d, n, t->group, &rates, net->train, net->grad, t->mom, clip, w->momentum,
-		    t->opt.nesterov);
-	else
-		o->adam(d, n, t->group, &rates, net->train, net->grad, t->mom, t->mom2, clip,
-		    t->opt.b1, t->opt.b2, t->opt.eps, t->opt.rule == RULE_ADAMW, t->t);
+		o->sgd(d, &u, w->momentum, t->opt.nesterov);
+	else {
+		struct adam a = { t->opt.b1, t->opt.b2, t->opt.eps, t->opt.rule == RULE_ADAMW,
+			t->t };
+
+		o->adam(d, &u, &a);
+	}
 	if (t->ema) {
 		double f = schedule_ema(t->opt.ema, t->opt.ema_tau, t->t);
 

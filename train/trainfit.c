@@ -93,6 +93,20 @@ check_boxes(const struct train_cmd *c, const struct fitness *f, struct err *e)
 	return 0;
 }
 
+/* What a picture that was trained on scores says nothing of new ones. */
+static void
+tell_overlap(const struct train_cmd *c)
+{
+	long n = c->val ? shard_overlap(c->train, c->val) : 0;
+
+	if (n && n == shard_count(c->val))
+		warn("%s/val.shard: all %ld pictures are trained on too: its figures say nothing "
+		    "of other pictures", c->dir, n);
+	else if (n)
+		warn("%s/val.shard: %ld of its %ld pictures are trained on too: its figures are "
+		    "too good", c->dir, n, shard_count(c->val));
+}
+
 /* ---- schedule ----------------------------------------------------------------------------- */
 
 static double
@@ -142,6 +156,7 @@ train_fit(struct train_cmd *c, struct err *e)
 	}
 	if (check_boxes(c, &f, e) || check_anchors(c, &f, e))
 		return -1;
+	tell_overlap(c);
 	tell_schedule(c);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -129,6 +130,21 @@ take_saved(struct train_cmd *c, char *line, struct err *e)
 	return settings_set(&c->set, value, e);
 }
 
+void
+train_damaged(const char *dir, struct err *e)
+{
+	char *before = path_join(dir, TRAIN_BEFORE);
+	struct checkpoint c;
+	struct err was = *e, why;
+
+	if (!checkpoint_read(before, &c, &why)) {
+		err_set(e, "%.600s; to go on from step %ld, the checkpoint before: mv %s "
+		    "%s/last.safetensors", was.msg, c.step, before, dir);
+		checkpoint_free(&c);
+	}
+	free(before);
+}
+
 static int
 resume_options(struct train_cmd *c, struct err *e)
 {
@@ -136,6 +152,8 @@ resume_options(struct train_cmd *c, struct err *e)
 	int r = checkpoint_read(path, &c->from, e);
 
 	free(path);
+	if (r)
+		train_damaged(c->dir, e);
 	if (r || nothing_new(c, e))
 		return -1;
 	copy = c->saved = xstrdup(c->from.options);
@@ -317,8 +335,8 @@ alive(long pid)
 static void
 sweep(const char *dir)
 {
-	static const char *const ours[] = { "last.safetensors", "best.safetensors", "best.weights",
-		"run.cfg", "log.tsv", "val.tsv", "train.shard", "val.shard",
+	static const char *const ours[] = { "last.safetensors", TRAIN_BEFORE, "best.safetensors",
+		"best.weights", "run.cfg", "log.tsv", "val.tsv", "train.shard", "val.shard",
 		"train.again.shard", "val.again.shard", NULL };
 	DIR *d = opendir(dir);
 	struct dirent *f;
@@ -454,6 +472,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 		return -1;
 	if (c->arg['w'] && !c->resume && access(c->arg['w'], R_OK)) /* before hours of packing */
 		return err_set(e, "%s: %s", c->arg['w'], strerror(errno));
+	if (c->arg['w'] && !c->resume && weights_foreign(c->arg['w'], e))
+		return -1;
 	if (c->arg['w'] && !c->resume && !weights_plain(c->arg['w']))
 		return err_set(e, "-w %s: want a plain file: each rank reads it", c->arg['w']);
 	if (open_dir(c, e) || (c->resume && resume_options(c, e)) || numbers(c, e) ||
@@ -482,6 +502,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 		c->from.loss = xstrdup(loss_name(c->recipe.train.loss.kind));
 		c->from.cfg = xstrdup(c->cfg->text);
 	}
+	if (!c->from.val)		/* a new run, or a checkpoint from before it was said */
+		c->from.val = xstrdup(c->val ? shard_uuid(c->val) : "none");
 	free(c->from.options);
 	c->from.options = options_text(c);
 	c->threads = train_threads(c, (int)c->ranks, 0);
@@ -523,15 +545,16 @@ is_shard(const char *path)
 	return 1;
 }
 
-/* Run yolo-prep, which stands beside this program, on the inputs. */
+/* Run yolo-prep, which stands beside this program, on the inputs; val: of the validation. */
 static int
-pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct err *e)
+pack(const struct train_cmd *c, char *const *in, int n, int val, const char *out,
+    struct err *e)
 {
 	char self[4096], *prep;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-	char **argv = (char **)xcalloc((size_t)n + 8, sizeof *argv);
+	char **argv = (char **)xcalloc((size_t)n + 9, sizeof *argv);
 	int k = 0, status;
-	pid_t pid;
+	pid_t pid, parent = getpid();
 
 	if (len < 0)
 		len = 0;
@@ -545,6 +568,8 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 		argv[k++] = (char *)"-n";
 		argv[k++] = (char *)c->arg['n'];
 	}
+	if (val)			/* the same rule which part of a set is meant */
+		argv[k++] = (char *)"-Osplit=val";
 	argv[k++] = (char *)"-o";
 	argv[k++] = (char *)out;
 	argv[k++] = (char *)"--";
@@ -552,6 +577,9 @@ pack(const struct train_cmd *c, char *const *in, int n, const char *out, struct 
 		argv[k++] = in[i];
 	fflush(NULL);
 	if (!(pid = fork())) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);	/* it ends with this program */
+		if (getppid() != parent)
+			_exit(1);
 		execvp(len ? prep : "yolo-prep", argv);
 		warn("%s: %s", prep, strerror(errno));
 		_exit(127);
@@ -617,7 +645,8 @@ data(struct train_cmd *c, const char *name, char *const *in, int n, struct err *
 		if (!link_to(real, path, e))
 			s = shard_open(path, e);
 		free(real);
-	} else if ((n && !pack(c, in, n, path, e)) || (!n && !access(path, R_OK)))
+	} else if ((n && !pack(c, in, n, !strncmp(name, "val", 3), path, e)) ||
+	    (!n && !access(path, R_OK)))
 		s = shard_open(path, e);
 	else if (!n)
 		err_set(e, "%s: %s; if the data are elsewhere now, name them again, -v those of "
@@ -658,9 +687,10 @@ static int
 open_again(struct train_cmd *c, struct err *e)
 {
 	char *path = path_join(c->dir, "val.shard"), *const in[] = { (char *)c->arg['v'] };
+	const char *was = c->from.val;	/* a file alone may be of a first try that failed */
 	struct stat st;
 	struct err why;
-	int had = !lstat(path, &st);
+	int had = was ? strcmp(was, "none") != 0 : !lstat(path, &st);
 	struct shard *val;
 
 	c->train = c->nin ? same_data(c, "train", c->in, c->nin, c->from.data, e) :
@@ -674,11 +704,15 @@ open_again(struct train_cmd *c, struct err *e)
 		err_set(e, "-v %s: the run was started without it", in[0]);
 		had = -1;
 	} else if (c->train && c->arg['v']) {
-		val = shard_open(path, &why);
-		c->val = same_data(c, "val", in, 1, val ? shard_uuid(val) : NULL, e);
+		val = was ? NULL : shard_open(path, &why);
+		c->val = same_data(c, "val", in, 1, was ? was : val ? shard_uuid(val) : NULL, e);
 		shard_close(val);
-	} else if (c->train && had)
+	} else if (c->train && had) {
 		c->val = data(c, "val", NULL, 0, e);
+		if (c->val && was && strcmp(was, shard_uuid(c->val)))
+			had = err_set(e, "%s: not the data that the run was validated on (uuid %s, "
+			    "was %s)", path, shard_uuid(c->val), was);
+	}
 	free(path);
 	return !c->train || had < 0 || (had && !c->val) ? -1 : 0;
 }

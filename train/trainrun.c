@@ -4,10 +4,12 @@
  * the ranks agree on it after the step: the sum of their flags is the same everywhere. */
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "train/int.h"
@@ -20,24 +22,48 @@ run_log(struct train_run *r, const struct batch *b, const struct step_result *s,
 
 static int run_keep(struct train_run *r, int epoch_end, struct err *e);
 
+static int run_validation(struct train_run *r, struct err *e);
+
+enum { AGAIN = 1 };			/* seconds between signals that are two */
+enum { ENOUGH = 3 };			/* steps without effect that fail a run at its end */
+static const double SLICE = .1;		/* seconds between looks at signals */
+
 static int run_files(struct train_run *r, struct err *e);
 
 static long run_epoch(const struct train_run *r, long step);
 
 static int run_done(const struct train_run *r);
 
-static volatile sig_atomic_t asked;
+/* The signal that ends the run, and when it first came; is a checkpoint asked for? */
+static struct { volatile sig_atomic_t end, save; volatile double since; } asked;
+
+/* The end comes after the step, or within validation; who asks again has it at once.  A terminal's
+ * signal and the parent's may both come, so again means later. */
+static void
+on_end(int sig)
+{
+	if (asked.end && now() - asked.since > AGAIN)
+		_exit(128 + sig);
+	if (!asked.end)
+		asked.since = now();
+	asked.end = sig;
+}
 
 static void
-on_signal(int sig)
+on_save(int sig)
 {
-	asked = sig;
+	(void)sig;
+	asked.save = 1;
+}
+
+static int
+end_asked(void)
+{
+	return asked.end;
 }
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* Rank 0: validation at an epoch's end, then the checkpoint; weights that are not finite are an
- * error, and the checkpoint before stays. */
 static int
 run_per_rank(const struct train_cmd *c)
 {
@@ -86,6 +112,8 @@ open_weights(struct train_run *r, struct err *e)
 	if (c->resume) {
 		last = path_join(c->dir, "last.safetensors");
 		bad = weights_load(last, c->cfg, p, &r->host, -1, e);
+		if (bad)
+			train_damaged(c->dir, e);
 		if (!bad && (!r->host.mom || (r->t->mom2 && !r->host.mom2) ||
 		    (r->t->ema && !r->host.ema)))
 			bad = err_set(e, "%s: a run goes on with its momentum and averages, and "
@@ -166,7 +194,8 @@ open_sizes(struct train_run *r, const struct net_opts *o, struct err *e)
 	int w, h, bad;
 
 	schedule_size_max(p, &w, &h);
-	if (cfg_resize(c, w, h, e) || !(net = net_open(r->dev, c, o, e)))
+	if (cfg_resize(c, w, h, e) || train_memory(r->c, r->dev, e) ||
+	    !(net = net_open(r->dev, c, o, e)))
 		return NULL;
 	for (int i = bad = 0; i < SIZE_TRIES && p->rule != SIZE_FIXED && !bad; i++) {
 		schedule_size_try(p, i, &w, &h);
@@ -235,7 +264,7 @@ open_run(struct train_run *r, const struct world *w, struct err *e)
 	struct loader_opts lo = loader_options(c, w->rank);
 	const char *steps = settings_str(&c->set, "steps");
 
-	r->step = c->from.step;
+	r->step = r->saved = c->from.step;
 	r->images = r->step * c->recipe.batch;
 	r->last = c->recipe.steps;
 	if (steps && atol(steps) < r->last)
@@ -267,17 +296,31 @@ close_run(struct train_run *r)
 
 /* ---- the loop ----------------------------------------------------------------------------- */
 
-/* Did any rank get a signal?  The same answer on all.  -1: a rank was lost. */
+/* Did any rank get a signal?  The same answer on all, also about a checkpoint that is asked for.
+ * -1: a rank was lost. */
 static int
 stop_asked(struct train_run *r, struct err *e)
 {
-	double flag = asked;
+	int save = asked.save;
+	double flag[] = { asked.end, save };
 
-	if (r->sync->size == 1)
-		return (int)flag;
-	if (r->sync->ops->sum_host(r->sync, &flag, 1))
+	if (save)
+		asked.save = 0;		/* one that comes now is served by the same checkpoint */
+	if (r->sync->size > 1 && r->sync->ops->sum_host(r->sync, flag, 2))
 		return err_set(e, "%s", r->sync->err.msg);
-	return flag > 0 ? (asked ? (int)asked : SIGTERM) : 0;
+	r->save_now = flag[1] > 0;
+	if (flag[0] > 0 && !asked.end)
+		asked.end = SIGTERM;	/* another rank's; it holds for this one, too */
+	return flag[0] > 0 ? (int)asked.end : 0;
+}
+
+/* Until the next batch is there, or the end is asked for: pictures may be slow to read, and that is
+ * no stall. */
+static void
+await_batch(struct train_run *r)
+{
+	while (!(r->ready = loader_wait(r->loader, SLICE)) && !asked.end)
+		sync_alive(r->sync);
 }
 
 /* Too many steps in a row without an update: rank 0 saves what can be saved, the others wait. */
@@ -300,6 +343,20 @@ give_up(struct train_run *r, struct err *e)
 	    r->step - r->c->from.bad);
 }
 
+/* How far the run is, should a rank be lost. */
+static void
+tell_sync(struct train_run *r)
+{
+	char note[300];
+
+	if (r->c->from.step)
+		snprintf(note, sizeof note, "after step %ld; -R goes on from step %ld, that of "
+		    "%.200s/last.safetensors", r->step, r->c->from.step, r->c->dir);
+	else
+		snprintf(note, sizeof note, "after step %ld, and nothing is saved yet", r->step);
+	sync_note(r->sync, note);
+}
+
 static int
 one_step(struct train_run *r, struct err *e)
 {
@@ -316,6 +373,7 @@ one_step(struct train_run *r, struct err *e)
 	if (!bad) {
 		r->step++;
 		r->images += s.images;
+		tell_sync(r);
 		c->from.bad = s.finite ? 0 : c->from.bad + 1;
 		if (!s.finite && !r->sync->rank)
 			run_skipped(r, b);
@@ -326,50 +384,93 @@ one_step(struct train_run *r, struct err *e)
 	return bad || c->from.bad < c->recipe.nan_stop ? bad : give_up(r, e);
 }
 
-/* Is rank 0 content to end the run here?  The same answer on all.  -1: a rank was lost. */
+/* What rank 0 does after something is kept: 0 goes on, 1 is content to end the run, otherwise the
+ * status of one that was stopped in validation.  The same answer on all.  -1: a rank was lost. */
 static int
-agree_done(struct train_run *r, struct err *e)
+agree_end(struct train_run *r, int stopped, struct err *e)
 {
-	double flag = !r->sync->rank && run_done(r);
+	double flag = r->sync->rank ? 0 : stopped ? stopped : run_done(r);
 
 	if (r->sync->size > 1 && r->sync->ops->sum_host(r->sync, &flag, 1))
 		return err_set(e, "%s", r->sync->err.msg);
-	return flag > 0;
+	r->c->from.step = r->step;
+	tell_sync(r);
+	r->since = now();
+	return (int)flag;
 }
 
-/* Checkpoint and validation where they are due.  All ranks pass here together.  1: the run ends. */
+/* Checkpoint and validation where they are due.  All ranks pass here together. */
 static int
 after_step(struct train_run *r, int stop, struct err *e)
 {
 	const struct recipe *p = &r->c->recipe;
-	int epoch_end = run_epoch(r, r->step) > run_epoch(r, r->step - 1) || r->step == p->steps,
-	    end;
-	int due = epoch_end || r->step == r->last || stop || (p->save && r->step % p->save == 0);
+	int epoch_end = r->step && (run_epoch(r, r->step) > run_epoch(r, r->step - 1) ||
+	    r->step == p->steps), stopped = 0;
+	int due = epoch_end || r->step == r->last || stop || r->save_now ||
+	    (p->save && r->step % p->save == 0);
 
 	if (!due)
 		return 0;
-	if (!r->sync->rank && run_keep(r, epoch_end, e))
+	if (!r->sync->rank && (stopped = run_keep(r, epoch_end, e)) < 0)
 		return -1;
-	end = agree_done(r, e);
-	r->since = now();
-	return end;
+	return agree_end(r, stopped, e);
+}
+
+/* The validation that a run was stopped or killed in. */
+static int
+after_due(struct train_run *r, struct err *e)
+{
+	int stopped = 0;
+
+	if (!r->sync->rank && (stopped = run_validation(r, e)) < 0)
+		return -1;
+	r->c->from.due = 0;
+	return agree_end(r, stopped, e);
+}
+
+/* A run whose last steps, or all of it, were of no effect has not succeeded. */
+static int
+all_skipped(const struct train_run *r, long start, struct err *e)
+{
+	long bad = r->c->from.bad, done = r->step - start;
+
+	if (!bad || !done || (bad < done && bad < ENOUGH))
+		return 0;
+	err_set(e, "the run ends at step %ld, and its last %ld step%s had a loss or gradient that "
+	    "is not finite, and no effect; a smaller -O lr or -O clip helps most often", r->step,
+	    bad, bad > 1 ? "s" : "");
+	return 1;
 }
 
 static int
 loop(struct train_run *r, struct err *e)
 {
 	long start = r->step;
-	int stop = 0, end = run_done(r);
+	int stop = 0, due = r->c->from.due, end = 0;
 
+	tell_sync(r);
 	r->since = now();
+	if (due && (end = after_due(r, e)) < 0)
+		return 1;
+	if (!due)
+		end = run_done(r);
+	await_batch(r);
+	if (!end && ((stop = stop_asked(r, e)) < 0 || (stop && !start && after_step(r, stop, e))))
+		return 1;
 	while (r->step < r->last && !stop && !end) {
-		if (one_step(r, e) || (stop = stop_asked(r, e)) < 0 || (end = after_step(r, stop,
-		    e)) < 0)
+		if (one_step(r, e))
+			return 1;
+		await_batch(r);
+		if ((stop = stop_asked(r, e)) < 0 || (end = after_step(r, stop, e)) < 0)
 			return 1;
 	}
-	if (!r->sync->rank && r->step == start)
+	if (end > 1)
+		return end;
+	if (stop)
+		return 128 + stop;
+	if (!r->sync->rank && r->step == start && !due)
 		warn("nothing left to do at step %ld of %ld", r->step, r->last);
-	return stop ? 128 + stop : 0;
+	return all_skipped(r, start, e);
 }
 
 /* A run that ends before its first validation has no best weights. */
@@ -390,7 +491,8 @@ train_rank(struct train_cmd *c, const struct world *w, struct err *e)
 	struct train_run r = { .c = c };
 	int status;
 
-	catch_end(on_signal);
+	catch_save(on_save);
+	catch_end(on_end, 0);
 	if (c->resume && !w->rank) {
 		warn("resuming %s at step %ld", c->dir, c->from.step);
 		train_tell_ranks(c);
@@ -398,6 +500,8 @@ train_rank(struct train_cmd *c, const struct world *w, struct err *e)
 	status = open_run(&r, w, e) ? 1 : loop(&r, e);
 	if (status == 1 && w->size > 1)
 		world_fail(w, e->msg);
+	if (status > 1 && !r.ready)
+		_exit(status);		/* all is saved; the loader may hang in a read */
 	close_run(&r);
 	if (!status && !w->rank && !quiet)
 		tell_done(c);
@@ -411,33 +515,99 @@ train_rank(struct train_cmd *c, const struct world *w, struct err *e)
 
 static const char log_head[] = "#step\tepoch\timages\tsize\tlr\tloss\tbox\tobj\tcls\tgnorm\timg_s"
     "\twait_ms\tmem_mb\n";
+#define LOST "#lost\t%ld\t%ld"	/* steps whose rows are gone with a log that was moved away */
 
-/* A log for appending: rows after the checkpoint's step are dropped, so that a resumed run's log is
- * that of a run never stopped. */
-static FILE *
-open_log(const char *dir, const char *name, const char *head, long step, struct err *e)
+/* The log so far; NULL: there is none, which is no error.  One that cannot be read must not be
+ * begun anew. */
+static char *
+old_log(const char *path, struct err *e)
 {
-	char *path = path_join(dir, name), *old = NULL;
-	struct outfile o;
-	struct err why;
+	struct stat st;
+	size_t len;
+
+	e->msg[0] = 0;
+	if (stat(path, &st) && errno == ENOENT)
+		return NULL;
+	return plain_read(path, (size_t)1 << 34, &len, e);
+}
+
+/* The rows up to the checkpoint's step; each must be there once, in order. */
+static int
+keep_rows(FILE *f, const char *path, const char *old, long step, struct err *e)
+{
+	long next = 1, first, last;
+
+	for (const char *p = old, *nl; (nl = strchr(p, '\n')); p = nl + 1) {
+		if (sscanf(p, LOST, &first, &last) == 2)
+			next = last + 1;
+		if ((*p == '#' && p != old) || (*p != '#' && atol(p) == next && next <= step))
+			fwrite(p, 1, (size_t)(nl + 1 - p), f);
+		next += *p != '#' && atol(p) == next;
+	}
+	return next > step ? 0 :
+	    err_set(e, "%s: the run is at step %ld, and the row of step %ld is not there: put the "
+	    "whole file back, or move it away, and a new one begins at step %ld", path, step, next,
+	    step + 1);
+}
+
+/* What a log begins with: its head, and what is known of the steps so far.  rows: all of them, as
+ * the checkpoint knows them; NULL: those of the file. */
+static int
+begin_log(FILE *f, const char *path, const char *rows, long step, struct err *e)
+{
+	char *old = rows || !step ? NULL : old_log(path, e);
+	int bad = !rows && step && !old && e->msg[0] ? -1 : 0;
+
+	if (rows)
+		fputs(rows, f);
+	else if (old)
+		bad = keep_rows(f, path, old, step, e);
+	else if (step && !bad) {
+		warn("%s: not there: it begins at step %ld", path, step + 1);
+		fprintf(f, LOST "\n", 1L, step);
+	}
+	free(old);
+	return bad;
+}
+
+/* A checkpoint from before it knew the rows of val.tsv: those of the file. */
+static int
+adopt_rows(struct train_run *r, struct err *e)
+{
+	char *path = path_join(r->c->dir, "val.tsv"), *old = r->step ? old_log(path, e) : NULL;
 	size_t len = 0;
+	FILE *f = open_memstream(&r->c->from.rows, &len);
+
+	if (!f)
+		die(1, "out of memory");
+	for (char *p = old, *nl; p && (nl = strchr(p, '\n')); p = nl + 1)
+		if (*p != '#' && atol(p) <= r->step)
+			fwrite(p, 1, (size_t)(nl + 1 - p), f);
+	fclose(f);
+	free(path);
+	free(old);
+	return r->step && !old && e->msg[0] ? -1 : 0;
+}
+
+/* A log for appending, so that a resumed run's is that of a run never stopped. */
+static FILE *
+open_log(struct train_run *r, const char *name, const char *head, const char *rows, struct err *e)
+{
+	char *path = path_join(r->c->dir, name);
+	struct outfile o;
 	FILE *f = NULL;
 
-	if (step > 0)
-		old = file_read(path, (size_t)1 << 34, &len, &why);	/* missing: begun anew */
 	if (!out_open(&o, path, e)) {
 		fputs(head, o.f);
-		for (char *p = old, *nl; p && (nl = strchr(p, '\n')); p = nl + 1)
-			if (*p != '#' && atol(p) <= step)
-				fwrite(p, 1, (size_t)(nl + 1 - p), o.f);
-		if (!out_commit(&o, e) && !(f = fopen(path, "a")))
+		if (begin_log(o.f, path, rows, r->step, e))
+			out_abort(&o);
+		else if (!out_commit(&o, e) && !(f = fopen(path, "a")))
 			err_set(e, "%s: %s", path, strerror(errno));
 	}
 	if (f) {			/* unbuffered: a row that cannot be written is not kept */
 		setvbuf(f, NULL, _IONBF, 0);
 		fseek(f, 0, SEEK_END);
 	}
-	free(old);
 	free(path);
 	return f;
 }
@@ -472,7 +642,21 @@ append(struct train_run *r, FILE *f, const char *name, const char *row, struct e
 	return err_set(e, "%s/%s: %s", r->c->dir, name, strerror(why));
 }
 
-/* pictures of a step for one rank, at most */
+/* Standard output may be a pager that does not read: until it does, or the end is asked for. */
+static int
+show(struct train_run *r, const char *line, struct err *e)
+{
+	struct pollfd p = { STDOUT_FILENO, POLLOUT, 0 };
+	int can;
+
+	while (!(can = poll(&p, 1, 100)) && !asked.end)
+		sync_alive(r->sync);
+	if (!can || (can < 0 && asked.end))
+		return 0;
+	fputs(line, stdout);
+	return stdout_flush(e) && !asked.end ? -1 : 0;
+}
+
 static int
 run_log(struct train_run *r, const struct batch *b, const struct step_result *s, double lr,
     struct err *e)
@@ -488,8 +672,7 @@ run_log(struct train_run *r, const struct batch *b, const struct step_result *s,
 	progress_end();
 	if (append(r, r->log, "log.tsv", line, e))
 		return -1;
-	fputs(line, stdout);
-	if (stdout_flush(e))
+	if (show(r, line, e))
 		return -1;
 	progress("step %ld of %ld  loss %.4g  %.1f img/s  %.0f s left", r->step, r->last, s->loss,
 	    speed, (double)(r->last - r->step) * s->images / speed);
@@ -547,6 +730,21 @@ run_skipped(const struct train_run *r, const struct batch *b)
 	free(rec);
 }
 
+/* The checkpoint before keeps another name.  It is one more name first, so that at no moment there
+ * is none; where the file system has no such names, there is one checkpoint only. */
+static void
+keep_before(const char *dir)
+{
+	char *last = path_join(dir, "last.safetensors"), *before = path_join(dir, TRAIN_BEFORE);
+	char *tmp = path_tmp(before);
+
+	if (!link(last, tmp) && rename(tmp, before))
+		unlink(tmp);
+	free(last);
+	free(before);
+	free(tmp);
+}
+
 static int
 save(struct train_run *r, const char *name, struct err *e)
 {
@@ -602,22 +800,33 @@ write_cfg(struct train_run *r, struct err *e)
 	return out_commit(&o, e);
 }
 
+/* A row onto what the checkpoint knows of val.tsv. */
+static void
+remember(struct checkpoint *c, const char *row)
+{
+	char *was = c->rows;
+
+	c->rows = xasprintf("%s%s", was ? was : "", row);
+	free(was);
+}
+
 static int
 validate(struct train_run *r, struct val_result *v, struct err *e)
 {
 	const float *w = r->t->ema ? r->t->ema : r->net->train;
 	const float *s = r->t->ema ? r->t->ema_stat : r->net->stat;
 	char line[VAL_COLS * 24 + 50];
-	int n;
+	int n = validator_run(r->val, w, s, v, e);
 
-	if (validator_run(r->val, w, s, r->sync, v, e))
-		return -1;
+	if (n)
+		return n;
 	n = snprintf(line, sizeof line, "%ld\t%ld", r->step, run_epoch(r, r->step));
 	for (int i = 0; i < VAL_COLS; i++)
 		n += snprintf(line + n, sizeof line - (size_t)n, "\t%.9g", v->col[i]);
 	snprintf(line + n, sizeof line - (size_t)n, "\n");
 	if (append(r, r->vallog, "val.tsv", line, e))
 		return -1;
+	remember(&r->c->from, line);
 	if (!quiet)
 		warn("step %ld: AP %.4f  AP50 %.4f", r->step, v->col[0], v->col[1]);
 	return 0;
@@ -677,27 +886,51 @@ judge(struct train_run *r, const struct val_result *v)
 	return better;
 }
 
-/* Validation comes first, so that the checkpoint knows the best. */
+/* The log first: a checkpoint whose rows a crash took could not go on. */
+static int
+save_last(struct train_run *r, struct err *e)
+{
+	sync_alive(r->sync);
+	if (fsync(fileno(r->log)) && errno != EINVAL)
+		return err_set(e, "%s/log.tsv: %s", r->c->dir, strerror(errno));
+	if (r->saved != r->step)	/* after validation it is the same step's again */
+		keep_before(r->c->dir);
+	r->saved = r->step;
+	return save(r, "last.safetensors", e);
+}
+
+/* Validation, and the checkpoint that knows it.  A status, 128 and more: a signal came first, and
+ * what is saved says that it is still due. */
+static int
+run_validation(struct train_run *r, struct err *e)
+{
+	struct val_result v;
+	int n = validate(r, &v, e);
+
+	if (n)
+		return n < 0 ? -1 : 128 + (int)asked.end;
+	r->c->from.due = 0;
+	if (judge(r, &v) && save_best(r, e))
+		return -1;
+	return save_last(r, e);
+}
+
+/* Rank 0: the checkpoint, and at an epoch's end validation, whose result is saved again.  Weights
+ * that are not finite are an error, and the checkpoint before stays. */
 static int
 run_keep(struct train_run *r, int epoch_end, struct err *e)
 {
-	struct val_result v;
-	int better = !r->val;		/* no validation: the last is the best */
-
 	trainer_get(r->t, &r->host);
 	r->host.seen = (uint64_t)r->step * (uint64_t)r->c->recipe.batch;
 	if (check_finite(r, e))
 		return -1;
 	sync_alive(r->sync);		/* files may be large, and disks slow */
-	if (r->val && epoch_end) {
-		if (validate(r, &v, e))
-			return -1;
-		better = judge(r, &v);
-	}
-	if (better && save_best(r, e))
+	r->c->from.due = r->val && epoch_end;
+	if (!r->val && save_best(r, e))	/* no validation: the last is the best */
 		return -1;
-	sync_alive(r->sync);
-	return save(r, "last.safetensors", e);
+	if (save_last(r, e))
+		return -1;
+	return r->c->from.due ? run_validation(r, e) : 0;
 }
 
 static const char *
@@ -731,23 +964,26 @@ static int
 run_files(struct train_run *r, struct err *e)
 {
 	struct train_cmd *c = r->c;
+	struct val_opts vo = { .shard = c->val, .batch = run_per_rank(c), .threads = (int)c->jobs,
+		.loss = c->recipe.train.loss.kind, .rect = (int)settings_int(&c->set, "rect"),
+		.sync = r->sync, .stop = end_asked };
 	char *path, head[200];
 	int bad = 0;
 
 	if (r->sync->rank)
 		return 0;
-	if (write_cfg(r, e) || !(r->log = open_log(c->dir, "log.tsv", log_head, r->step, e)) ||
-	    !(r->vallog = open_log(c->dir, "val.tsv", val_head(head), r->step, e)))
+	if (!c->from.rows && adopt_rows(r, e))
+		return -1;
+	if (write_cfg(r, e) || !(r->log = open_log(r, "log.tsv", log_head, NULL, e)) ||
+	    !(r->vallog = open_log(r, "val.tsv", val_head(head), c->from.rows, e)))
 		return -1;
 	path = path_join(c->dir, "val.shard");
 	if (c->val)
-		r->val = validator_open(r->dev, c->cfg, c->val, path, run_per_rank(c), (int)c->jobs,
-		    c->recipe.train.loss.kind, (int)settings_int(&c->set, "rect"), e);
+		r->val = validator_open(r->dev, c->cfg, &vo, e);
 	if (c->val)
 		bad = !r->val || check_best(r, path, e);
 	free(path);
 	if (bad)
 		return -1;
-	fputs(log_head, stdout);
-	return 0;
+	return show(r, log_head, e);
 }

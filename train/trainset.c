@@ -93,6 +93,8 @@ const struct setting train_settings[] = {
 	    "saturation)" },
 	{ "save", "0", "int 0..inf", "checkpoint every n steps too, not only at an epoch's end" },
 	{ "scale", NULL, "0..1", "augmentation: half range of zoom (0.5 with mosaic)" },
+	{ "stall", "60", "1..1000000000", "several ranks: end the run when one shows no life for "
+	    "so many seconds" },
 	{ "steps", NULL, "int 1..inf", "end the run early, after n steps" },
 	{ "syncbn", "0", "0|1", "batch-norm statistics over all ranks" },
 	{ "threads", NULL, "int 1..1024", "compute threads of a rank (cores / ranks)" },

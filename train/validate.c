@@ -1,8 +1,8 @@
 /* validate.c -- AP in the middle of a run: what yolo-detect -O eval=1 | yolo-eval would say.
  *
- * The detector is the inference net on its own parameters; pictures and truth come from the shard
- * as the two programs read them, and every number of a detection passes through the text that
- * yolo-detect prints, so the figures agree to the last digit. */
+ * The detector is the inference net on its own parameters; pictures and truth come from the open
+ * shard in the order of the two programs, and every number of a detection passes through the text
+ * that yolo-detect prints, so the figures agree to the last digit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +14,12 @@ const char *const val_name[VAL_COLS] = { "AP", "AP50", "AP75", "APs", "APm", "AP
 
 struct found { struct eval_det *det; int n; };
 struct validator {
+	struct val_opts o;
 	struct detector *det;
 	struct shard *shard;
 	struct eval_truth truth;
 	struct eval_opts opt;
-	int threads, *cls, nclass;	/* cls: class of the truth for a class of the net, or -1 */
+	int *cls, nclass;	/* cls: class of the truth for a class of the net, or -1 */
 	int *pic;			/* picture of the truth that a record is */
 	struct found *found;		/* per picture of the truth */
 };
@@ -41,83 +42,40 @@ map_classes(struct validator *v)
 	}
 }
 
-/* Where boxes begin, how many, and the name: of a record, of a picture of the truth. */
-struct place { size_t first; int n, at; const char *name; };
-
-static int
-by_place(const void *pa, const void *pb)
+/* The truth has the records in another order, by id. */
+static void
+map_records(struct validator *v)
 {
-	const struct place *a = (const struct place *)pa, *b = (const struct place *)pb;
-
-	if (a->first != b->first)
-		return a->first < b->first ? -1 : 1;
-	return a->n != b->n ? a->n - b->n : strcmp(a->name, b->name);
-}
-
-/* The truth has the records in another order, by id, but its boxes in theirs.  Names would not do:
- * a shard may hold a name twice. */
-static int
-map_records(struct validator *v, struct err *e)
-{
-	int n = v->truth.n, differ = shard_count(v->shard) != n, bad = 0;
-	struct place *rec = (struct place *)xcalloc((size_t)n + 1, sizeof *rec);
-	struct place *pic = (struct place *)xcalloc((size_t)n + 1, sizeof *pic);
-	struct record r;
-	size_t first = 0;
-
-	v->pic = (int *)xcalloc((size_t)n + 1, sizeof *v->pic);
-	for (int i = 0; i < n && !differ && !bad; i++) {
-		const struct eval_pic *p = &v->truth.pic[i];
-
-		if ((bad = shard_labels(v->shard, i, &r, e)))
-			break;
-		rec[i] = (struct place){ first, r.nbox, i, r.name };
-		pic[i] = (struct place){ p->first, p->n, i, p->name };
-		first += (size_t)r.nbox;
-	}
-	if (!differ && !bad) {
-		qsort(rec, (size_t)n, sizeof *rec, by_place);
-		qsort(pic, (size_t)n, sizeof *pic, by_place);
-	}
-	for (int i = 0; i < n && !differ && !bad; i++) {
-		differ = by_place(&rec[i], &pic[i]);
-		v->pic[rec[i].at] = pic[i].at;
-	}
-	free(rec);
-	free(pic);
-	return differ ? err_set(e, "%s: read twice, it was not the same", shard_path(v->shard, 0)) :
-	    bad;
+	v->pic = (int *)xcalloc((size_t)v->truth.n + 1, sizeof *v->pic);
+	for (int i = 0; i < v->truth.n; i++)
+		v->pic[v->truth.pic[i].nth] = i;
 }
 
 struct validator *
-validator_open(struct dev *d, const struct cfg *c, struct shard *s, const char *path, int batch,
-    int threads, enum loss_kind loss, int rect, struct err *e)
+validator_open(struct dev *d, const struct cfg *c, const struct val_opts *vo, struct err *e)
 {
 	struct validator *v = (struct validator *)xcalloc(1, sizeof *v);
 	struct detect_opts o;
 
 	detect_defaults(&o, c);
 	detect_eval(&o);
-	o.batch = batch < DETECT_BATCH ? batch : DETECT_BATCH;
-	o.softmax = detect_softmax(loss);
-	o.rect = rect;
+	o.batch = vo->batch < DETECT_BATCH ? vo->batch : DETECT_BATCH;
+	o.softmax = detect_softmax(vo->loss);
+	o.rect = vo->rect;
 	o.w = c->net.w;
 	o.h = c->net.h;
-	v->shard = s;
-	v->threads = threads;
+	v->o = *vo;
+	v->shard = vo->shard;
 	eval_defaults(&v->opt);
 	v->opt.rules = 1u << EV_COCO;
-	v->opt.threads = threads;
-	if (eval_truth_read(&v->truth, path, NULL, e) || !(v->det = detector_open(d, c, &o, e))) {
+	v->opt.threads = vo->threads;
+	if (eval_truth_shard(&v->truth, v->shard, e) || !(v->det = detector_open(d, c, &o, e))) {
 		validator_close(v);
 		return NULL;
 	}
 	v->found = (struct found *)xcalloc((size_t)v->truth.n + 1, sizeof *v->found);
 	map_classes(v);
-	if (map_records(v, e)) {
-		validator_close(v);
-		return NULL;
-	}
+	map_records(v);
 	return v;
 }
 
@@ -168,23 +126,23 @@ keep(struct validator *v, long record, const struct picture *p, const struct det
 }
 
 static int
-detect_all(struct validator *v, struct sync *sync, struct err *e)
+detect_all(struct validator *v, struct err *e)
 {
-	struct input_opts io = detector_inputs(v->det, v->threads);
+	struct input_opts io = detector_inputs(v->det, v->o.threads);
 	struct inputs *in = inputs_open_shard(v->shard, &io);
 	struct detections *out = (struct detections *)xcalloc((size_t)io.batch, sizeof *out);
 	struct pictures *p;
 	long done = 0, all = shard_count(v->shard);
 	int bad = 0;
 
-	while (!bad && (p = inputs_next(in))) {
+	while (!bad && !(bad = v->o.stop && v->o.stop()) && (p = inputs_next(in))) {
 		bad = detector_run(v->det, p, out, e);
 		for (int i = 0; i < p->n && !bad; i++)
 			bad = keep(v, done + i, &p->pic[i], &out[i], e);
 		progress("validating: %ld of %ld pictures", done += p->n, all);
 		inputs_free(in, p);
-		if (sync)
-			sync_alive(sync);
+		if (v->o.sync)
+			sync_alive(v->o.sync);
 	}
 	inputs_close(in);
 	free(out);
@@ -228,13 +186,13 @@ validator_undefined(struct validator *v, int col)
 }
 
 int
-validator_run(struct validator *v, const float *train, const float *stat, struct sync *sync,
-    struct val_result *r, struct err *e)
+validator_run(struct validator *v, const float *train, const float *stat, struct val_result *r,
+    struct err *e)
 {
 	int bad;
 
 	net_fold(v->det->net, train, stat);
-	bad = detect_all(v, sync, e);
+	bad = detect_all(v, e);
 	if (!bad)
 		score(v, r);
 	forget(v);

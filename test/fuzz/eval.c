@@ -3,7 +3,7 @@
  *
  * Every metric that comes out must be -1 or lie in 0..1; counts of darknet's are not negative.
  *
- * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml
+ * modules: util keys opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml
  * labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite scan dets evalshape
  * picname truth evalmap evalrule evalap evalultra */
 #include <math.h>

@@ -5,7 +5,7 @@
  * detections.  What both accept is scored by every rule, analysed, compared with itself and
  * reported; nothing may differ from itself, and no metric may be outside 0..1.
  *
- * modules: util opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml
+ * modules: util keys opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml
  * labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite scan dets evalshape
  * picname truth evalmap evalrule evalap match versus faults html page evalultra */
 #include <math.h>

@@ -8,7 +8,7 @@ trap 'rm -rf "$out"' EXIT
 command -v clang >/dev/null || { echo "fuzz: no clang here; apt-get install clang" >&2; exit 1; }
 flags="-std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer-no-link,address,undefined
 	-fno-sanitize-recover=undefined -w -I. -I/usr/include/stb"
-libs="-lturbojpeg -lxxhash -lz -lyajl -lexpat -lyaml -lm -lpthread"
+libs="-ljpeg -lxxhash -lz -lyajl -lexpat -lyaml -lgomp -lm -lpthread"
 bad=0
 for h in ${*:-test/fuzz/*.c}; do
 	name=$(basename "$h" .c)
@@ -16,7 +16,7 @@ for h in ${*:-test/fuzz/*.c}; do
 	mods=$(awk '/modules:/ { on = 1; sub(/.*modules:/, "") }
 	    on { end = index($0, "*/"); sub(/\*\/.*/, ""); sub(/^ \*/, ""); print
 		if (end) exit }' "$h" | tr '\n' ' ')
-	: "${mods:=util opt image imagehead jpeg stb resize labels labelyolo labellist \
+	: "${mods:=util keys opt image imagehead jpeg stb resize labels labelyolo labellist \
 labelyaml labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite}"
 	for m in $mods; do
 		[ -e "$out/$m.o" ] && continue
