@@ -70,6 +70,12 @@ LINK = $(CC) $(CFLAGS) $(OPENMP)
 KIND = $(NVCC) $(GENCODE) $(MARCH) $(FLAGS)
 $(shell echo '$(KIND)' | cmp -s - .kind || echo '$(KIND)' >.kind)
 
+# Which source a figure of yolo-bench was of; "-" outside a repository.
+COMMIT := $(or $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null),-)
+$(shell echo '$(COMMIT)' | cmp -s - .commit || echo '$(COMMIT)' >.commit)
+obj/yolo-bench.o: CPPFLAGS += -DCOMMIT='"$(COMMIT)"'
+obj/yolo-bench.o: .commit
+
 default: programs demo-data
 programs: $(PROG) $(TOOL)
 
@@ -146,7 +152,7 @@ golden: test/golden
 	test/golden -p $(PRECISION) $(GOLDEN) $(WEIGHTS)
 clean:
 	rm -f *.a tools/*.o tools/*.d test/*.o test/*.d test/*.a $(PROG) $(TOOL) $(TEST) \
-	    test/golden config.mk .kind
+	    test/golden config.mk .kind .commit
 	rm -rf obj test/fake completion
 # From a git tree, as committed; the package needs debhelper (DEB_BUILD_OPTIONS=parallel=N).
 dist:
@@ -156,13 +162,16 @@ deb:
 completion/yolo.bash completion/_yolo: tools/completion $(wildcard yolo-*.c tools/yolo-*.c)
 	@mkdir -p completion
 	tools/completion $(if $(findstring bash,$@),bash,zsh) >$@
+EXAMPLE = $(addprefix doc/,bench-night crontab.example yolo-bench.service yolo-bench.timer)
 install: programs completion/yolo.bash completion/_yolo
 	mkdir -p $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/man/man5 \
-	    share/yolo/cfg share/bash-completion/completions share/zsh/vendor-completions)
+	    share/yolo/cfg share/yolo/examples share/bash-completion/completions \
+	    share/zsh/vendor-completions)
 	cp $(PROG) $(TOOL) $(DESTDIR)$(PREFIX)/bin
 	cp man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	cp man/*.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	cp cfg/*.cfg $(DESTDIR)$(PREFIX)/share/yolo/cfg
+	cp $(EXAMPLE) $(DESTDIR)$(PREFIX)/share/yolo/examples
 	for p in $(notdir $(PROG) $(TOOL)); do \
 	    cp completion/yolo.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$p; done
 	cp completion/_yolo $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_yolo

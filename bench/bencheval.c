@@ -365,7 +365,7 @@ parse(struct bench *b, int argc, char **argv)
 }
 
 int
-bench_eval(int argc, char **argv)
+bench_eval(const struct bench_call *call)
 {
 	struct bench b;
 	struct err e = { "" };
@@ -376,7 +376,7 @@ bench_eval(int argc, char **argv)
 	eval_defaults(&b.opt);
 	b.kind = "json";
 	b.out = "-";
-	r = parse(&b, argc, argv);
+	r = parse(&b, call->argc, call->argv);
 	if (!r && run(&b, &e)) {
 		warn("%s", e.msg);
 		r = 1;

@@ -110,7 +110,7 @@ run(const char *path, int w, int h, const char *out, struct err *e)
 }
 
 int
-bench_ops(int argc, char **argv)
+bench_ops(const struct bench_call *call)
 {
 	static const struct option longs[] = { { "cfg", 1, NULL, 'c' }, { "help", 0, NULL, 'h' },
 		{ "output", 1, NULL, 'o' }, { "quiet", 0, NULL, 'q' }, { "side", 1, NULL, 's' },
@@ -119,7 +119,7 @@ bench_ops(int argc, char **argv)
 	struct err e = { "" };
 	int opt, w = 0, h = 0;
 
-	while ((opt = getopt_long(argc, argv, "c:ho:qs:", longs, NULL)) >= 0)
+	while ((opt = getopt_long(call->argc, call->argv, "c:ho:qs:", longs, NULL)) >= 0)
 		switch (opt) {
 		case 'c': cfg = optarg; break;
 		case 'o': out = optarg; break;
@@ -132,8 +132,8 @@ bench_ops(int argc, char **argv)
 		case 'h': fputs(usage, stdout); return 0;
 		default: fputs(usage, stderr); return 2;
 		}
-	if (optind < argc) {
-		warn("%s: ops takes no operand; -c names the cfg", argv[optind]);
+	if (optind < call->argc) {
+		warn("%s: ops takes no operand; -c names the cfg", call->argv[optind]);
 		fputs(usage, stderr);
 		return 2;
 	}

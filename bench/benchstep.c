@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/bench.h"
+#include "bench/int.h"
 #include "model/model.h"
 #include "kernel/kernel.h"
-#include "loss/loss.h"
 #include "shard/shard.h"
 #include "device/device.h"
 #include "net/net.h"
@@ -18,6 +17,7 @@
 #include "train/train.h"
 
 static const struct setting settings[] = {
+	{ "busy", "10", "0..100", "percent of the processors that others may have" },
 	{ "emulate", "0", "0|1",
 	    "bfloat16 by -p also on a CPU without it: the same numbers, slowly" },
 	{ "exact", "0", "0|1", "plain kernels only" },
@@ -25,13 +25,16 @@ static const struct setting settings[] = {
 	{ "n", "5", "int 1..100000", "steps that are timed; the median counts" },
 	{ "threads", NULL, "int 1..1024", "compute threads" },
 	{ "truths", "8", "int 0..1000", "synthetic objects in a picture" },
-	{ "warmup", "1", "int 0..1000", "steps before that" },
+	{ "warmup", NULL, "int 0..1000",
+	    "steps before that (until their last third shows no trend)" },
 	{ NULL, NULL, NULL, NULL }
 };
 
 static const char usage[] =
-    "usage: yolo-bench step [-Chq] [-b batch] [-c cfg] [-d device] [-j threads]\n"
-    "                       [-O key=value] [-o out.tsv] [-p precision] [-s side] [shard]\n";
+    "usage: yolo-bench step [-BChq] [-b batch] [-c cfg] [-d device] [-f tsv|mllog]\n"
+    "                       [-H history.tsv] [-j threads] [-O key=value] [-o out.tsv]\n"
+    "                       [-p precision] [-s side] [shard]\n";
+enum { WARM_LEAST = 12, WARM_MOST = 60, WARM_SECONDS = 10 };
 
 struct bench {
 	const char *cfg_path, *device, *precision, *out, *in;
@@ -45,8 +48,9 @@ struct bench {
 	struct loader *loader;
 	struct shard *shard;
 	struct batch fake;
-	double peak, wait, before_mb, peak_mb;
+	double peak, copy, wait, before_mb, peak_mb;
 	long steps;
+	struct meter meter;
 	size_t batches;			/* bytes of the batches in memory */
 };
 
@@ -64,7 +68,7 @@ gemm_seconds(struct dev *d, const struct gemm *g, int many)
 	return (now() - t) / many;
 }
 
-/* One product, GFLOP/s, best of a few. */
+/* One product, GFLOP/s, best of two; it is asked before and after the steps. */
 static double
 gemm_rate(struct dev *d, int m, int n, int k)
 {
@@ -79,7 +83,7 @@ gemm_rate(struct dev *d, int m, int n, int k)
 	if (a && b && c) {
 		d->ops->zero(d, a, sizeof(float) * (size_t)m * (size_t)k);
 		d->ops->zero(d, b, sizeof(float) * (size_t)k * (size_t)n);
-		for (int i = 0; i < 5; i++) {
+		for (int i = 0; i < 3; i++) {
 			t = gemm_seconds(d, &g, many);
 			rate = 2. * m * n * k / t / 1e9;
 			if (i && rate > best)
@@ -98,6 +102,9 @@ static void
 measure_peak(struct bench *b)
 {
 	double p = gemm_rate(b->dev, 2048, 2048, 2048), q = gemm_rate(b->dev, 5408, 1024, 4608);
+	double c = copy_rate(b->dev);
+
+	b->copy = c > b->copy ? c : b->copy;
 
 	p = p > q ? p : q;
 	b->peak = p > b->peak ? p : b->peak;
@@ -109,26 +116,29 @@ layer_flops(const struct bench *b, int i)
 	return cfg_flops(b->cfg, i) * (i ? 3 : 2);
 }
 
+/* Bytes that a step must move where no cache helps: what each layer reads and writes, as often as
+ * its work is done; and of each parameter itself, gradient and momentum, read and written. */
+static double
+step_bytes(const struct bench *b)
+{
+	double numbers = 0;
+
+	for (int i = 0; i < b->cfg->nl; i++) {
+		const struct layer *l = &b->cfg->l[i];
+
+		numbers += ((double)l->in_w * l->in_h * l->in_c + (double)l->w * l->h * l->c) *
+		    (i ? 3 : 2);
+	}
+	return numbers * b->recipe.batch * b->dev->store->bytes + (double)b->net->bytes.params * 5;
+}
+
 static void
 fake_batch(struct bench *b)
 {
 	const struct layer *l = &b->cfg->l[0];
-	int per = (int)settings_int(&b->set, "truths"), n = b->recipe.batch;
-	size_t floats = (size_t)n * (size_t)l->in_w * (size_t)l->in_h * (size_t)l->in_c;
-	uint32_t x = 1;
 
-	b->batches = floats * sizeof(float);
-	b->fake = (struct batch){ .n = n, .n_global = n, .w = l->in_w, .h = l->in_h };
-	b->fake.x = (float *)xmalloc(floats * sizeof(float));
-	for (size_t i = 0; i < floats; i++)
-		b->fake.x[i] = (float)((x = x * 1664525 + 1013904223) >> 8) / 16777216;
-	b->fake.truth = (struct truth *)xcalloc((size_t)(n * per) + 1, sizeof(struct truth));
-	for (int i = 0; i < n * per; i++) {
-		struct truth t = { (float)(i / per), 0, .1f + .8f * (float)(i % per) / (float)per,
-			.1f + .8f * (float)(i * 7 % per) / (float)per, .1f, .15f };
-
-		b->fake.truth[b->fake.ntruth++] = t;
-	}
+	b->batches = made_batch(&b->fake, b->recipe.batch, l->in_w, l->in_h, l->in_c,
+	    (int)settings_int(&b->set, "truths"));
 }
 
 static int
@@ -220,9 +230,10 @@ print_layers(const struct bench *b, FILE *f, int n)
 }
 
 static void
-print_step(const struct bench *b, FILE *f, double *t, double wait, int n)
+print_step(struct bench *b, FILE *f, double *t, double wait, int n)
 {
 	double flops = 0, median, sum = 0;
+	struct bench_row *r = &b->meter.row;
 
 	for (int i = 0; i < n; i++)
 		sum += t[i];
@@ -230,6 +241,17 @@ print_step(const struct bench *b, FILE *f, double *t, double wait, int n)
 	for (int i = 0; i < b->cfg->nl; i++)
 		flops += layer_flops(b, i);
 	flops *= b->recipe.batch / 1e9;
+	row_set(r, COL_GFLOPS, "%.2f", flops / median);
+	row_set(r, COL_GEMM_PEAK, "%.2f", b->peak);
+	row_set(r, COL_SHARE, "%.4f", flops / median / b->peak);
+	row_set(r, COL_COPY, "%.2f", b->copy);
+	row_set(r, COL_COPY_SHARE, "%.4f", step_bytes(b) / median / 1e9 / b->copy);
+	row_set(r, COL_WAIT, "%.4f", wait / sum);
+	row_set(r, COL_MEM, "%.1f", b->peak_mb - b->before_mb);
+	if (!strcmp(b->meter.format, "mllog")) {
+		meter_mllog(&b->meter, f);
+		return;
+	}
 	fprintf(f, "#cfg\tdevice\tprecision\tsize\tbatch\tranks\tstep_ms\timg_s\tgflops\tgemm_peak"
 	    "\tshare\twait_share\tmem_mb\tplan_mb\tthreads\n");
 	fprintf(f, "%s\t%s\t%s\t%dx%d\t%d\t1\t%.2f\t%.3f\t%.2f\t%.2f\t%.4f\t%.4f\t%.1f\t%.1f\t%d\n",
@@ -240,37 +262,94 @@ print_step(const struct bench *b, FILE *f, double *t, double wait, int n)
 	    trainer_bytes(&b->net->par, &b->recipe.train) + b->batches) / 1e6, b->dev->threads);
 }
 
+/* What the run was of, for its row. */
+static void
+describe(struct bench *b, int warm)
+{
+	struct bench_row *r = &b->meter.row;
+
+	meter_cfg(&b->meter, b->cfg->path, b->cfg->text, b->cfg->len);
+	row_set(r, COL_DEVICE, "%s", b->dev->name);
+	row_set(r, COL_PRECISION, "%s", dev_precision_name(b->dev));
+	row_set(r, COL_SIZE, "%dx%d", b->cfg->l[0].in_w, b->cfg->l[0].in_h);
+	row_set(r, COL_BATCH, "%d", b->recipe.batch);
+	row_set(r, COL_RANKS, "1");
+	row_set(r, COL_THREADS, "%d", b->dev->threads);
+	if (b->shard)
+		row_set(r, COL_SHARD, "%s", shard_uuid(b->shard));
+	row_set(r, COL_SEED, "0");
+	row_set(r, COL_WARMUP, "%d", warm);
+}
+
+/* As many steps as were asked for; else until their times fall no more, within some seconds.  Says
+ * how many in *done. */
+static int
+warm_up(struct bench *b, int *done, struct err *e)
+{
+	double t[WARM_MOST], from = now(), ignore;
+	int n = 0, bad = 0, most = WARM_MOST;
+
+	if (settings_given(&b->set, "warmup")) {
+		most = (int)settings_int(&b->set, "warmup");
+		for (; n < most && !bad; n++)
+			bad = step(b, &ignore, e);
+	} else
+		for (; n < most && !bad; ) {
+			bad = step(b, &t[n++], e);
+			if (now() - from > WARM_SECONDS || (n >= WARM_LEAST && bench_warm(t, n)))
+				break;
+		}
+	*done = n;
+	return bad;
+}
+
+static int
+write_out(struct bench *b, double *t, double wait, int n, struct err *e)
+{
+	struct outfile o;
+
+	if (out_open(&o, b->out, e))
+		return -1;
+	print_step(b, o.f, t, wait, n);
+	if (b->layers)
+		print_layers(b, o.f, n);
+	return out_commit(&o, e);
+}
+
+/* 0, -1, or BENCH_BUSY. */
 static int
 run(struct bench *b, struct err *e)
 {
-	int n = (int)settings_int(&b->set, "n"), warm = (int)settings_int(&b->set, "warmup");
+	int n = (int)settings_int(&b->set, "n"), warm = 0;
 	double *t = (double *)xcalloc((size_t)n, sizeof *t), ignore, wait = 0;
-	struct outfile o;
 	int bad = 0;
 
 	measure_peak(b);
 	bench_reset_peak();
-	for (int i = 0; i < warm && !bad; i++)
-		bad = step(b, &ignore, e);
+	bad = warm_up(b, &warm, e);
+	meter_start(&b->meter);
 	for (int i = 0; i < n && !bad; i++) {
 		progress("step %d of %d", i + 1, n);
 		bad = step(b, &t[i], e);
 		wait += b->wait;
 	}
+	meter_stop(&b->meter);
 	progress_end();
 	b->peak_mb = bench_peak_mb();
 	measure_peak(b);
+	if (!bad) {
+		describe(b, warm);
+		meter_times(&b->meter, t, n, b->recipe.batch);
+	}
 	if (!bad && b->layers) {	/* apart: waiting after each layer costs a little */
 		b->net->time = (double *)xcalloc(NET_LAPS * (size_t)b->cfg->nl, sizeof(double));
 		for (int i = 0; i < n && !bad; i++)
 			bad = step(b, &ignore, e);
 	}
-	if (!bad && !(bad = out_open(&o, b->out, e))) {
-		print_step(b, o.f, t, wait, n);
-		if (b->layers)
-			print_layers(b, o.f, n);
-		bad = out_commit(&o, e);
-	}
+	if (!bad)
+		bad = write_out(b, t, wait, n, e);
+	if (!bad)
+		bad = meter_close(&b->meter, e);
 	free(b->net->time);
 	b->net->time = NULL;
 	free(t);
@@ -282,20 +361,25 @@ static int
 parse(struct bench *b, int argc, char **argv)
 {
 	static const struct option longs[] = { { "batch", 1, NULL, 'b' }, { "cfg", 1, NULL, 'c' },
-		{ "device", 1, NULL, 'd' }, { "help", 0, NULL, 'h' }, { "option", 1, NULL, 'O' },
+		{ "device", 1, NULL, 'd' }, { "format", 1, NULL, 'f' }, { "help", 0, NULL, 'h' },
+		{ "history", 1, NULL, 'H' }, { "option", 1, NULL, 'O' },
 		{ "output", 1, NULL, 'o' }, { "per-layer", 0, NULL, 'C' },
 		{ "precision", 1, NULL, 'p' }, { "quiet", 0, NULL, 'q' }, { "side", 1, NULL, 's' },
-		{ "threads", 1, NULL, 'j' }, { NULL, 0, NULL, 0 } };
+		{ "strict", 0, NULL, 'B' }, { "threads", 1, NULL, 'j' }, { NULL, 0, NULL, 0 } };
 	struct dev_opts precision;
 	struct err e;
 	int opt, bad = 0;
 
-	while (!bad && (opt = getopt_long(argc, argv, "b:Cc:d:hj:O:o:p:qs:", longs, NULL)) >= 0)
+	while (!bad && (opt = getopt_long(argc, argv, "Bb:Cc:d:f:hH:j:O:o:p:qs:", longs, NULL))
+	    >= 0)
 		switch (opt) {
+		case 'B': b->meter.strict = 1; break;
 		case 'b': bad = bench_number('b', optarg, 1, 65536, &b->batch); break;
 		case 'C': b->layers = 1; break;
 		case 'c': b->cfg_path = optarg; break;
 		case 'd': b->device = optarg; break;
+		case 'f': b->meter.format = optarg; break;
+		case 'H': b->meter.history = optarg; break;
 		case 'h': fputs(usage, stdout); return -1;
 		case 'j': bad = bench_number('j', optarg, 1, 1024, &b->jobs); break;
 		case 'O': settings_option(&b->set, optarg); break;
@@ -316,21 +400,31 @@ parse(struct bench *b, int argc, char **argv)
 		warn("%s: one shard at most, or a member of a set", argv[optind + 1]);
 		bad = 1;
 	}
+	if (!bad && strcmp(b->meter.format, "tsv") && strcmp(b->meter.format, "mllog")) {
+		warn("-f %s: want tsv or mllog", b->meter.format);
+		bad = 1;
+	}
 	b->in = argv[optind];
 	return bad ? 2 : 0;
 }
 
 int
-bench_step(int argc, char **argv)
+bench_step(const struct bench_call *call)
 {
-	struct bench b = { .cfg_path = "cfg/yolov3-tiny.cfg", .out = "-", .batch = 8, .jobs = 2 };
+	struct bench b = { .cfg_path = "cfg/yolov3-tiny.cfg", .out = "-", .batch = 8, .jobs = 2,
+		.meter = { .commit = call->commit, .format = "tsv", .counter = -1 } };
 	struct err e = { "" };
 	int r;
 
 	settings_open(&b.set, settings);
-	r = parse(&b, argc, argv);
-	b.steps = settings_int(&b.set, "n") * (b.layers ? 2 : 1) + settings_int(&b.set, "warmup");
-	if (!r && (open_bench(&b, &e) || load_weights(&b, &e) || run(&b, &e))) {
+	r = parse(&b, call->argc, call->argv);
+	b.steps = settings_int(&b.set, "n") * (b.layers ? 2 : 1) + (settings_given(&b.set,
+	    "warmup") ? settings_int(&b.set, "warmup") : WARM_MOST);
+	b.meter.limit = settings_num(&b.set, "busy") / 100;
+	if (!r && !(r = meter_open(&b.meter, "step", &e)) && !(r = open_bench(&b, &e)) &&
+	    !(r = load_weights(&b, &e)))
+		r = run(&b, &e);
+	if (*e.msg) {
 		warn("%s", e.msg);
 		r = 1;
 	}
@@ -342,6 +436,7 @@ bench_step(int argc, char **argv)
 	cfg_close(b.cfg);
 	free(b.fake.x);
 	free(b.fake.truth);
+	meter_free(&b.meter);
 	settings_close(&b.set);
 	return r < 0 ? 0 : r;
 }

@@ -1,4 +1,4 @@
-/* int.h -- a text being read, and a page being written. */
+/* int.h -- a text being read. */
 #ifndef SCORE_INT_H
 #define SCORE_INT_H
 
@@ -112,31 +112,6 @@ const struct eval_fault **eval_sure_faults(const struct eval_errors *, double th
 const struct eval_found **eval_large_missed(const struct eval_errors *, int *n);
 struct eval_cell { int truth, detected; size_t n; };	/* nclass: background */
 struct eval_cell *eval_confusion(struct eval_errors *, size_t *n);	/* cells that are not 0 */
-
-/* ---- html.c: one HTML page that needs nothing else ----------------------------------------- */
-
-void report_open(FILE *, const char *title);
-void report_close(FILE *);
-void report_text(FILE *, const char *);		/* escaped; what is no text becomes U+FFFD */
-void report_short(FILE *, const char *, int most);	/* that many characters at most */
-void report_section(FILE *, const char *title, const char *note);	/* note: or NULL */
-void report_number(FILE *, double, int decimals);	/* a cell; -1 is undefined */
-void report_cell(FILE *, const char *);
-/* A table that a click sorts.  heads: between |, those of text begin with *. */
-void report_table(FILE *, const char *heads);
-void report_table_end(FILE *);
-struct plot { FILE *f; int keys; };		/* both axes 0..1; names without markup */
-void plot_open(struct plot *, FILE *, const char *xname, const char *yname, const char *title);
-void plot_line(struct plot *, const double *x, const double *y, int n, int colour,
-    const char *name);
-void plot_point(struct plot *, double x, double y, const char *name);
-void plot_close(struct plot *);
-struct report_bar {
-	const char *name, *colour;	/* colour: of the style's variables, NULL: the first */
-	double value, low, high;
-	int whiskers;				/* from low to high */
-};
-void report_bars(FILE *, const struct report_bar *, int n, int good);	/* good: coloured by sign */
 
 #ifdef __cplusplus
 }

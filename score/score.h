@@ -144,6 +144,31 @@ struct eval_report {
 };
 void eval_report(FILE *, const struct eval_report *);
 
+/* ---- html.c: one HTML page that needs nothing else ----------------------------------------- */
+
+void report_open(FILE *, const char *title);
+void report_close(FILE *);
+void report_text(FILE *, const char *);		/* escaped; what is no text becomes U+FFFD */
+void report_short(FILE *, const char *, int most);	/* that many characters at most */
+void report_section(FILE *, const char *title, const char *note);	/* note: or NULL */
+void report_number(FILE *, double, int decimals);	/* a cell; -1 is undefined */
+void report_cell(FILE *, const char *);
+/* A table that a click sorts.  heads: between |, those of text begin with *. */
+void report_table(FILE *, const char *heads);
+void report_table_end(FILE *);
+struct plot { FILE *f; int keys; };		/* both axes 0..1; names without markup */
+void plot_open(struct plot *, FILE *, const char *xname, const char *yname, const char *title);
+void plot_line(struct plot *, const double *x, const double *y, int n, int colour,
+    const char *name);
+void plot_point(struct plot *, double x, double y, const char *name);
+void plot_close(struct plot *);
+struct report_bar {
+	const char *name, *colour;	/* colour: of the style's variables, NULL: the first */
+	double value, low, high;
+	int whiskers;				/* from low to high */
+};
+void report_bars(FILE *, const struct report_bar *, int n, int good);	/* good: coloured by sign */
+
 #ifdef __cplusplus
 }
 #endif
