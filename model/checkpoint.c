@@ -81,6 +81,12 @@ checkpoint_cfg(const struct st *st)
 	return text_of(st, "cfg", "cfg.base64");
 }
 
+char *
+checkpoint_names(const struct st *st)
+{
+	return text_of(st, "names", "names.base64");
+}
+
 struct strings { char *key[NKEY], *value[NKEY]; int n; };
 
 /* The value is freed with the rest. */
@@ -133,6 +139,27 @@ checkpoint_save(const char *path, const struct cfg *cfg, const struct params *pa
 		put(&s, "val_rows", xstrdup(c->rows ? c->rows : ""));
 	}
 	r = weights_save(path, cfg, par, w, s.key, s.value, s.n, e);
+	for (int i = 0; i < s.n; i++)
+		free(s.value[i]);
+	return r;
+}
+
+int
+checkpoint_export(const char *path, const struct cfg *cfg, const struct params *par,
+    const struct weights *w, const char *names, struct err *e)
+{
+	struct weights only = { .train = w->train, .stat = w->stat };
+	struct strings s = { .n = 0 };
+	const int *v = w->version;
+	int r;
+
+	put_text(&s, "cfg", "cfg.base64", cfg->text);
+	if (names)
+		put_text(&s, "names", "names.base64", names);
+	put(&s, "seen", xasprintf("%llu", (unsigned long long)w->seen));
+	if (v[0] || v[1] || v[2])
+		put(&s, "version", xasprintf("%d.%d.%d", v[0], v[1], v[2]));
+	r = weights_save(path, cfg, par, &only, s.key, s.value, s.n, e);
 	for (int i = 0; i < s.n; i++)
 		free(s.value[i]);
 	return r;
