@@ -26,19 +26,25 @@ static const struct option longopts[] = {
 static const struct setting table[] = {
 	{ "bn", "0", "0|1", "keep batch-norm as nodes instead of folding it" },
 	{ "boxes", "pixels", "pixels|fractions", "unit of boxes: of the network's input" },
+	{ "budget", "0", "0..1",
+	    "int8: error of the heads above which the costliest layers stay float, 0 any" },
+	{ "calib", NULL, "text", "int8: pictures to find scales with: a shard, a folder, a list" },
 	{ "cutoff", NULL, "int 1..100000", "only the first N layers of a .weights file" },
 	{ "ema", "1", "0|1", "of a checkpoint the averaged weights, where it has them" },
 	{ "ends", "boxes", "raw|boxes|nms",
 	    "end with the heads' raw values, boxes and scores, or detections" },
+	{ "float", NULL, "text", "int8: layers that stay float, as 0,1,75" },
 	{ "header", NULL, "16|20", "length of a .weights file's header (the input's, else 20)" },
 	{ "input", "chw", "chw|u8hwc",
 	    "floats [N,3,H,W] from 0 to 1, or bytes [N,H,W,3] as pictures have them" },
 	{ "iou", "0.45", "0..1", "ends=nms: overlap from which the lesser box goes" },
 	{ "max_det", "300", "int 1..1000000", "ends=nms: most boxes of a class in a picture" },
 	{ "opset", NULL, "int 9..25", "version of ONNX's operators, at least" },
+	{ "pictures", "64", "int 1..100000", "int8: most pictures of calib" },
 	{ "score", "0.25", "0..1", "ends=nms: least score" },
 	{ "softmax", NULL, "0|1",
 	    "decode classes by softmax (1 where a checkpoint's loss asks for it)" },
+	{ "symmetric", "0", "0|1", "int8: activations as int8 around 0, as TensorRT wants them" },
 	{ "threads", NULL, "int 1..1024", "compute threads (the cores that may be used)" },
 	{ NULL, NULL, NULL, NULL }
 };
@@ -55,6 +61,7 @@ struct job {
 	struct params par;
 	struct weights w;
 	struct dataset names;
+	struct quant quant;
 	char *own_names;		/* a checkpoint's, one a line */
 	int darknet, softmax;		/* of the weights file: its kind, its loss */
 };
@@ -98,7 +105,7 @@ static void
 check(struct cmd *c)
 {
 	const char *const *a = c->arg;
-	const char *in[4] = { a['w'], a['c'], a['n'], NULL };
+	const char *in[4] = { a['w'], a['c'], a['n'], settings_str(&c->set, "calib") };
 	struct err e;
 
 	c->batch = 1;
@@ -115,13 +122,17 @@ check(struct cmd *c)
 	if (!format_is(c, "onnx") && !format_is(c, "darknet") && !format_is(c, "safetensors") &&
 	    !format_is(c, "cfg"))
 		die(2, "-f %s: want onnx, darknet, safetensors or cfg", a['f']);
-	if (a['p'] && strcmp(a['p'], "fp32") && strcmp(a['p'], "fp16"))
-		die(2, "-p %s: want fp32 or fp16", a['p']);
+	if (a['p'] && strcmp(a['p'], "fp32") && strcmp(a['p'], "fp16") && strcmp(a['p'], "int8"))
+		die(2, "-p %s: want fp32, fp16 or int8", a['p']);
+	if (a['p'] && !strcmp(a['p'], "int8") && !settings_str(&c->set, "calib"))
+		die(2, "-p int8: -O calib names pictures to find scales with");
+	if (a['p'] && !strcmp(a['p'], "int8") && settings_int(&c->set, "bn"))
+		die(2, "-p int8: batch-norm is folded: not with -O bn=1");
 	if (a['p'] && strcmp(a['p'], "fp32") && !format_is(c, "onnx"))
 		die(2, "-p %s: only -f onnx has other numbers than fp32", a['p']);
 	if (!strcmp(a['o'], "-") && isatty(1) && !format_is(c, "cfg"))
 		die(2, "-o -: standard output is a terminal");
-	if (path_clash(&a['o'], 1, in, 3, &e))
+	if (path_clash(&a['o'], 1, in, 4, &e))
 		die(2, "%s", e.msg);
 }
 
@@ -226,6 +237,27 @@ open_names(struct job *j, const struct cmd *c, struct err *e)
 
 /* ---- forms --------------------------------------------------------------------------------- */
 
+enum { MAX_FLOATS = 1000 };
+
+/* The scales of int8; a row for each layer on stdout, unless the file goes there. */
+static int
+quantise(struct job *j, const struct cmd *c, const struct export_model *m, struct err *e)
+{
+	const struct settings *s = &c->set;
+	double list[MAX_FLOATS];
+	struct quant_opts o = { .calib = settings_str(s, "calib"),
+		.pictures = (int)settings_int(s, "pictures"),
+		.resize = j->darknet ? RESIZE_DARKNET : RESIZE_STB,
+		.symmetric = (int)settings_int(s, "symmetric"),
+		.budget = settings_num(s, "budget"), .floats = list, .threads = 2,
+		.report = quiet || !strcmp(c->arg['o'], "-") ? NULL : stdout };
+
+	if (settings_given(s, "float") && (o.nfloats = num_list(settings_str(s, "float"),
+	    MAX_FLOATS, 0, MAX_FLOATS * 10, list)) < 0)
+		return err_set(e, "-O float=%s: want layers, as 0,1,75", settings_str(s, "float"));
+	return quant_make(&j->quant, m, &o, e);
+}
+
 static int
 write_onnx(struct job *j, const struct cmd *c, struct err *e)
 {
@@ -250,6 +282,12 @@ write_onnx(struct job *j, const struct cmd *c, struct err *e)
 		o.numbers = NUMBERS_FP16;
 	if (!(j->dev = m.dev = dev_open("cpu", &d, e)))
 		return -1;
+	if (c->arg['p'] && !strcmp(c->arg['p'], "int8")) {
+		o.numbers = NUMBERS_INT8;
+		o.quant = &j->quant;
+		if (quantise(j, c, &m, e))
+			return -1;
+	}
 	return export_onnx(c->arg['o'], &m, &o, e);
 }
 
@@ -337,6 +375,7 @@ main(int argc, char **argv)
 		warn("%s", e.msg);
 	if (j.dev)
 		dev_close(j.dev);
+	quant_free(&j.quant);
 	params_free(&j.par);
 	weights_free(&j.w);
 	cfg_close(j.cfg);

@@ -55,6 +55,26 @@ struct export_model {
 int export_onnx(const char *path, const struct export_model *, const struct export_opts *,
     struct err *);
 
+/* ---- quant.c, calib.c: scales for 8 bits --------------------------------------------------- */
+
+/* Pictures are read from `calib` as yolo-detect reads them.  floats: layers that stay float. */
+struct quant_opts {
+	const char *calib;		/* a shard, a folder, a list */
+	int pictures;			/* of it, at most */
+	enum resize_kind resize;
+	int symmetric;
+	const double *floats;
+	int nfloats;
+	double budget;			/* layers become float until the error is below; 0: none */
+	FILE *report;			/* a row for each layer; NULL: none */
+	int threads;
+};
+/* Scales for every tensor, by the method whose error at the network's heads is least.  Everything
+ * is measured with this program's own forward pass: 8 bits are float rounded. */
+int quant_make(struct quant *, const struct export_model *, const struct quant_opts *,
+    struct err *);
+void quant_free(struct quant *);
+
 /* ---- cfgwrite.c ---------------------------------------------------------------------------- */
 
 /* The cfg with what inference needs and nothing of training, in words that every reader of darknet

@@ -91,6 +91,16 @@ void layer_folded(const struct export_model *, int layer, float *w, float *bias)
 /* The step of each filter of a folded kernel in 8 bits: its largest magnitude is 127. */
 void layer_steps(const struct export_model *, int layer, float *step);
 
+/* ---- calib.c: a range from a histogram ----------------------------------------------------- */
+
+enum calib { CALIB_PERCENTILE, CALIB_MSE, CALIB_ENTROPY, CALIBS };
+enum { CALIB_BINS = 2048 };
+struct hist { double lo, hi, count[CALIB_BINS]; };	/* of the values from lo to hi */
+void hist_add(struct hist *, const float *, size_t n);
+struct point calib_point(const struct hist *, enum calib, int symmetric);
+const char *calib_name(enum calib);
+void point_round(const struct point *, int symmetric, float *, size_t n);	/* through 8 bits */
+
 /* ---- onnxlayers.c, ends.c ------------------------------------------------------------------ */
 
 void onnx_layer(struct onnx *, int layer);
