@@ -3,7 +3,7 @@
  * Boxes are numbered as in detect/detect.c, by head, anchor, row, column, and the formulas are
  * those: centre (col + k*s(x) - (k-1)/2) cells, size anchor*exp(w), with new_coords anchor*4*w^2
  * on values that went through the logistic already.  All of it in float: a size is the exponential
- * of what would be rounded.  Constants carry the cells' pixels, so that a box costs two products. */
+ * of what would be rounded.  Constants carry the pixels of a cell: a box costs two products. */
 #include <stdlib.h>
 #include <string.h>
 

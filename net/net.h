@@ -89,7 +89,7 @@ void net_fold(struct net *, const float *train, const float *stat); /* inference
  * first sample in the run (dropout's key).  n may be 0: a rank without images takes part in what
  * the ranks exchange. */
 void net_forward(struct net *, const float *x, int n, int n_global, uint64_t t0);
-void net_layers(struct net *, int first);	/* that pass again, from a layer on; with opts.keep */
+void net_layers(struct net *, int first);	/* that pass again from a layer on: opts.keep */
 void net_backward(struct net *);	/* head gradients stand in net_head_grad(); adds to grad */
 void net_zero_grad(struct net *);
 void net_on_bucket(struct net *, net_bucket *, void *arg, size_t floats);

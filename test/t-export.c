@@ -178,8 +178,8 @@ head(struct gen *g)
 	    kind == 2 ? "logistic" : "linear");
 	add(g, k, s.h, s.w);
 	if (kind == 0)
-		fprintf(g->f, "\n[region]\nanchors=1,2,2.5,1,3,3\nnum=%d\nclasses=%d\nsoftmax=%d\n",
-		    masks, classes, draw(2));
+		fprintf(g->f, "\n[region]\nanchors=1,2,2.5,1,3,3\nnum=%d\nclasses=%d\n"
+		    "softmax=%d\n", masks, classes, draw(2));
 	else {
 		fprintf(g->f, "\n[yolo]\nmask=");
 		for (int i = 0; i < masks; i++)
