@@ -16,6 +16,7 @@ checkpoint_free(struct checkpoint *c)
 {
 	free(c->data);
 	free(c->options);
+	free(c->names);
 	free(c->loss);
 	free(c->cfg);
 	free(c->precision);
@@ -124,6 +125,8 @@ checkpoint_save(const char *path, const struct cfg *cfg, const struct params *pa
 	if (c->due)
 		put(&s, "due", xstrdup("1"));
 	put(&s, "loss", xstrdup(c->loss));
+	if (c->names)
+		put_text(&s, "names", "names.base64", c->names);
 	put_text(&s, "options", "options.base64", c->options);
 	put(&s, "precision", xstrdup(c->precision ? c->precision : "fp32"));
 	put(&s, "ranks", xasprintf("%ld", c->ranks));
@@ -208,6 +211,7 @@ checkpoint_read(const char *path, struct checkpoint *c, struct err *e)
 		return -1;
 	c->cfg = checkpoint_cfg(st);
 	c->options = text_of(st, "options", "options.base64");
+	c->names = checkpoint_names(st);
 	if (!c->cfg || !c->options || !st_meta(st, "data") || !st_meta(st, "loss") ||
 	    numbers(st, c)) {
 		st_close(st);

@@ -195,6 +195,7 @@ struct checkpoint {		/* what a run needs to go on, besides the tensors */
 	long ranks;			/* 0 in files from before it was said */
 	char *data;			/* uuid of the training shard */
 	char *options;			/* one "letter=value" a line, sorted */
+	char *names;			/* of the classes, one a line; NULL in older files */
 	char *loss, *cfg;		/* cfg: the text */
 	char *precision;	/* computed in; NULL in files from before there was a choice */
 	int due;		/* this step's validation is still to come */

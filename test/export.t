@@ -126,7 +126,8 @@ sub shape_of {			# what the node's output should be; undef: nothing to say
 	my @d = map { $_ && $_->{dim} } @x;
 	if ($op eq 'Conv') {
 		return ['channels'] if $d[1][1] * $a->{group} != $d[0][1] ||
-		    $d[1][0] % $a->{group} || !same($a->{kernel_shape}, [@{$d[1]}[2, 3]]) || ($d[2] && $d[2][0] != $d[1][0]);
+		    $d[1][0] % $a->{group} || !same($a->{kernel_shape}, [@{$d[1]}[2, 3]]) ||
+		    ($d[2] && $d[2][0] != $d[1][0]);
 		return [$d[0][0], $d[1][0], window($a, $d[0])];
 	}
 	return [@{$d[0]}[0, 1], window($a, $d[0])] if $op eq 'MaxPool';
@@ -203,15 +204,16 @@ for my $i (1 .. 12) {
 	my @bad;
 	for my $o ('-O ends=raw', '-O ends=boxes -b 0 -O input=u8hwc', '-O ends=nms -b 2',
 	    '-O ends=nms -b 0 -p fp16', '-O ends=raw -O bn=1', '-O boxes=fractions -O opset=18') {
-		push(@bad, "$o: " . slurp("$t/err")), next if export("-c $cfg -w $w $o -o $t/a.onnx");
+		push(@bad, "$o: " . slurp("$t/err")), next
+		    if export("-c $cfg -w $w $o -o $t/a.onnx");
 		my $g = graph("$t/a.onnx");
 		push @bad, map { "$o: $_" } faults($g);
 		$op{$_->{op}}++ for @{$g->{node}};
 	}
 	ok("cfg $i: every input is there, shapes agree", @bad);
 }
-ok('all operators were seen', grep { !$op{$_} } qw(Conv BatchNormalization LeakyRelu Sigmoid Softplus
-    MaxPool Resize Concat Slice Add Mul GlobalAveragePool SpaceToDepth DepthToSpace Reshape
+ok('all operators were seen', grep { !$op{$_} } qw(Conv BatchNormalization LeakyRelu Sigmoid
+    Softplus MaxPool Resize Concat Slice Add Mul GlobalAveragePool SpaceToDepth DepthToSpace Reshape
     Transpose NonMaxSuppression Gather Cast Softmax Exp));
 my ($cfg, $w) = ("$t/3.cfg", "$t/3.weights");
 export("-c $cfg -w $w -O ends=raw -o $t/a.onnx");
