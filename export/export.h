@@ -50,7 +50,7 @@ struct export_model {
 	struct dev *dev;
 	struct cfg *cfg;
 	const struct params *par;
-	const struct weights *w;
+	struct weights *w;		/* changed by quant_make, to the same network */
 };
 int export_onnx(const char *path, const struct export_model *, const struct export_opts *,
     struct err *);

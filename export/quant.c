@@ -20,7 +20,7 @@ enum { TRIED = 2 };		/* pictures that methods and costs are measured on */
 
 struct set { double lo, hi; struct hist *h; struct point p; enum calib how; double err;
 	int first, on; };
-enum look { LOOK_RANGE, LOOK_HIST, LOOK_ROUND };
+enum look { LOOK_PEAKS, LOOK_RANGE, LOOK_HIST, LOOK_ROUND };
 struct quanter {
 	const struct export_model *m;
 	const struct quant_opts *o;
@@ -33,6 +33,7 @@ struct quanter {
 	struct set *set;
 	int nset;
 	float *folded;			/* weights as they were */
+	float **peak;		/* of each convolution: the largest magnitude in each channel */
 	enum look look;
 	float **x, **ref;		/* of the pictures: inputs, heads' values in a row */
 	int n;
@@ -167,11 +168,22 @@ see(struct quanter *z, int set, const struct point *p, float *v, size_t n)
 		point_round(p, z->o->symmetric, v, n);
 	else if (s && z->look == LOOK_HIST)
 		hist_add(s->h, v, n);
-	else if (s)
+	else if (s && z->look == LOOK_RANGE)
 		for (size_t i = 0; i < n; i++) {
 			s->lo = fmin(s->lo, v[i]);
 			s->hi = fmax(s->hi, v[i]);
 		}
+}
+
+static void
+see_peaks(struct quanter *z, int i, const float *v)
+{
+	int c = z->cfg->l[i].c;
+	size_t rows = net_floats(z->net, i) / (size_t)c;
+
+	for (size_t r = 0; z->peak[i] && r < rows; r++)
+		for (int k = 0; k < c; k++)
+			z->peak[i][k] = fmaxf(z->peak[i][k], fabsf(v[r * (size_t)c + (size_t)k]));
 }
 
 static void
@@ -184,6 +196,8 @@ after(void *arg, int i)
 
 	if (z->root[i] != i || is_head(z->cfg, i))
 		return;
+	if (z->look == LOOK_PEAKS)
+		see_peaks(z, i, v);
 	if (l->type == L_CONV && z->act[i] != ACT_LINEAR) {
 		see(z, z->pre[i], &z->q->pre[i], v, n);
 		BY_ACT(z->act[i], for (size_t k = 0; k < n; k++) v[k] = fn_act(act, v[k]););
@@ -401,6 +415,92 @@ spend(struct quanter *z, const double *cost)
 	return err;
 }
 
+/* ---- channels made alike ------------------------------------------------------------------- */
+
+/* A tensor's one scale serves its widest channel; a narrow one then has a few steps only.  Where
+ * one convolution alone reads what another makes, and the activation between lets factors through,
+ * a channel is multiplied behind the first and divided in the second.  Factors are powers of two:
+ * the network in float stays the same to the bit.  In front of a depthwise kernel, whose filters
+ * have steps of their own, they cost nothing; in front of others half of the way is the best. */
+
+/* The convolution that alone reads layer i, and can take its channels' factors; -1: none. */
+static int
+sole_reader(const struct quanter *z, int i)
+{
+	const struct layer *l;
+	int reader = -1, n = 0, src[LAYER_SRC + 2];
+
+	for (int j = i + 1; j < z->cfg->nl; j++)
+		for (int k = reads(z, j, src); k-- > 0;)
+			if (src[k] == i) {
+				reader = j;
+				n++;
+			}
+	l = n == 1 ? &z->cfg->l[reader] : NULL;
+	if (!l || l->type != L_CONV || is_head(z->cfg, i + 1) || z->act[i] == ACT_MISH ||
+	    z->act[i] == ACT_SWISH || z->act[i] == ACT_LOGISTIC)
+		return -1;
+	return l->u.conv.groups == 1 || l->u.conv.groups == l->in_c ? reader : -1;
+}
+
+static float *
+param_of(const struct quanter *z, int layer, enum param_kind kind)
+{
+	const struct param *p = params_find(z->m->par, layer, kind);
+
+	return p ? z->m->w->train + p->off : NULL;
+}
+
+/* Channel c of layer i times f, read by layer j. */
+static void
+multiply(struct quanter *z, int i, int j, int c, float f)
+{
+	const struct param *p = params_find(z->m->par, i, P_WEIGHT);
+	float *gamma = param_of(z, i, P_GAMMA), *w = param_of(z, i, P_WEIGHT);
+	size_t k = (size_t)c, o;
+
+	param_of(z, i, P_BIAS)[c] *= f;
+	if (gamma)
+		gamma[c] *= f;
+	else
+		for (size_t at = k; at < p->n; at += (size_t)p->o)
+			w[at] *= f;
+	p = params_find(z->m->par, j, P_WEIGHT);
+	w = param_of(z, j, P_WEIGHT);
+	o = (size_t)p->o;
+	for (size_t at = 0; at < p->n; at++)	/* [s][s][i][o]; of one channel a filter is one */
+		if (p->i == 1 && z->cfg->l[j].u.conv.groups > 1 ? at % o / (o /
+		    (size_t)z->cfg->l[j].in_c) == k : at / o % (size_t)p->i == k)
+			w[at] /= f;
+}
+
+static void
+equalise(struct quanter *z)
+{
+	z->look = LOOK_PEAKS;
+	for (int i = 0; i < z->cfg->nl; i++)
+		if (z->cfg->l[i].type == L_CONV)
+			z->peak[i] = (float *)xcalloc((size_t)z->cfg->l[i].c, sizeof(float));
+	for (int p = 0; p < z->n; p++)
+		forward(z, p, 0);
+	for (int i = 0; i < z->cfg->nl; i++) {
+		int j = z->peak[i] ? sole_reader(z, i) : -1, c = z->cfg->l[i].c;
+		float most = 0;
+
+		for (int k = 0; k < c && j >= 0; k++)
+			most = fmaxf(most, z->peak[i][k]);
+		for (int k = 0; k < c && j >= 0; k++) {
+			double ratio = z->peak[i][k] > 0 ? most / z->peak[i][k] : 1;
+			double way = z->cfg->l[j].u.conv.groups > 1 ? 1 : .5;
+			double power = rint(way * log2(ratio));
+
+			if (power > 0)
+				multiply(z, i, j, k, (float)exp2(fmin(power, 6)));
+		}
+	}
+	net_put(z->net, z->m->w);
+}
+
 /* ---- pictures ------------------------------------------------------------------------------ */
 
 static int
@@ -430,6 +530,7 @@ read_pictures(struct quanter *z, struct err *e)
 static void
 gather(struct quanter *z)
 {
+	memcpy(z->folded, z->net->train, z->net->par.ntrain * sizeof(float));
 	z->look = LOOK_RANGE;
 	for (int p = 0; p < z->n; p++) {
 		forward(z, p, 0);
@@ -509,7 +610,6 @@ prepare(struct quanter *z, struct err *e)
 		return -1;
 	net_put(z->net, z->m->w);
 	z->folded = (float *)xmalloc((z->net->par.ntrain + 1) * sizeof(float));
-	memcpy(z->folded, z->net->train, z->net->par.ntrain * sizeof(float));
 	for (int i = 0; i < c->nl; i++)
 		z->root[i] = is_head(c, i) ? z->root[i - 1] : z->net->plan.slot[i].root;
 	z->net->after = after;
@@ -537,6 +637,9 @@ close_quanter(struct quanter *z)
 	free(z->pre);
 	free(z->set);
 	free(z->folded);
+	for (int i = 0; i < z->m->cfg->nl; i++)
+		free(z->peak[i]);
+	free(z->peak);
 }
 
 int
@@ -561,9 +664,11 @@ quant_make(struct quant *q, const struct export_model *m, const struct quant_opt
 	z.set = (struct set *)xcalloc(2 * n + 1, sizeof *z.set);
 	z.x = (float **)xcalloc((size_t)o->pictures, sizeof *z.x);
 	z.ref = (float **)xcalloc((size_t)o->pictures, sizeof *z.ref);
+	z.peak = (float **)xcalloc(n, sizeof *z.peak);
 	z.root[-1] = -1;
 	bad = prepare(&z, e);
 	if (!bad) {
+		equalise(&z);
 		gather(&z);
 		choose_methods(&z);
 		costs(&z, cost);
