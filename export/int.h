@@ -14,7 +14,6 @@ struct pb { unsigned char *b; size_t n, cap; };
 void pb_free(struct pb *);
 void pb_int(struct pb *, int field, int64_t);
 void pb_float(struct pb *, int field, float);
-void pb_bytes(struct pb *, int field, const void *, size_t);
 void pb_text(struct pb *, int field, const char *);
 void pb_message(struct pb *, int field, struct pb *);	/* appended and freed */
 void pb_length(struct pb *, int field, size_t);	/* of bytes that the caller writes after this */
@@ -72,7 +71,6 @@ int onnx_transpose(struct onnx *, int x, const int64_t *perm);
 int onnx_cast(struct onnx *, int x, enum onnx_type);
 int onnx_slice(struct onnx *, int x, int axis, int64_t from, int64_t to);
 int onnx_concat(struct onnx *, int axis, int n, const int *x);
-int onnx_ints(struct onnx *, int n, const int64_t *);	/* a constant of one dimension */
 int onnx_floats(struct onnx *, enum onnx_type, int nd, const int64_t *dim, const float *);
 int onnx_scalar(struct onnx *, enum onnx_type, double);	/* of no dimension */
 int onnx_of_layer(struct onnx *, int layer, enum part, enum onnx_type, int nd,
@@ -86,8 +84,6 @@ uint16_t half_of(float);	/* IEEE half, to the nearest, ties to even */
 
 /* Into `to`, as the constant's type says; -1: they do not fit it. */
 int layer_numbers(const struct onnx *, const struct constant *, void *to, struct err *);
-/* Folded kernel [o][i][s][s] and bias of a convolution. */
-void layer_folded(const struct export_model *, int layer, float *w, float *bias);
 /* The step of each filter of a folded kernel in 8 bits: its largest magnitude is 127. */
 void layer_steps(const struct export_model *, int layer, float *step);
 

@@ -141,6 +141,57 @@ onnx_binary(struct onnx *g, const char *op, int a, int b)
 	return out;
 }
 
+/* ---- constants, and what needs them -------------------------------------------------------- */
+
+static size_t
+type_size(enum onnx_type t)
+{
+	return t == T_I64 ? 8 : t == T_FLOAT || t == T_I32 ? 4 : t == T_HALF ? 2 : 1;
+}
+
+static size_t
+numbers_of(const struct value *v)
+{
+	size_t n = 1;
+
+	for (int i = 0; i < v->nd; i++)
+		n *= (size_t)v->dim[i];
+	return n;
+}
+
+static struct constant *
+constant(struct onnx *g, enum onnx_type type, int nd, const int64_t *dim)
+{
+	struct constant *c;
+
+	g->con = (struct constant *)xgrow(g->con, &g->capc, g->nc + 1, sizeof *g->con);
+	c = &g->con[g->nc++];
+	memset(c, 0, sizeof *c);
+	c->value = onnx_value(g, NULL, type, nd, dim);
+	c->bytes = numbers_of(&g->v[c->value]) * type_size(type);
+	return c;
+}
+
+/* Of one dimension. */
+static int
+whole(struct onnx *g, int n, const int64_t *v)
+{
+	int64_t dim = n;
+	struct constant *c;
+
+	for (size_t i = 0; i < g->nc; i++) {	/* the same shape is asked for often */
+		const struct value *u = &g->v[g->con[i].value];
+
+		if (u->type == T_I64 && u->nd == 1 && u->dim[0] == n &&
+		    !memcmp(g->con[i].data, v, g->con[i].bytes))
+			return g->con[i].value;
+	}
+	c = constant(g, T_I64, 1, &dim);
+	c->data = xmalloc(c->bytes + 1);
+	memcpy(c->data, v, c->bytes);
+	return c->value;
+}
+
 /* At most one dimension is not known, and -1 stands for it in ONNX too. */
 int
 onnx_reshape(struct onnx *g, int x, int nd, const int64_t *dim)
@@ -150,7 +201,7 @@ onnx_reshape(struct onnx *g, int x, int nd, const int64_t *dim)
 
 	for (int i = 0; i < nd; i++)
 		to[i] = dim[i] < 0 ? -1 : dim[i];
-	in[1] = onnx_ints(g, nd, to);
+	in[1] = whole(g, nd, to);
 	out = onnx_value(g, NULL, g->v[x].type, nd, dim);
 	onnx_node(g, "Reshape", out, 2, in);
 	return out;
@@ -188,8 +239,8 @@ onnx_slice(struct onnx *g, int x, int axis, int64_t from, int64_t to)
 {
 	struct value v = g->v[x];
 	int64_t ax = axis;
-	int out, in[4] = { x, onnx_ints(g, 1, &from), onnx_ints(g, 1, &to),
-		onnx_ints(g, 1, &ax) };
+	int out, in[4] = { x, whole(g, 1, &from), whole(g, 1, &to),
+		whole(g, 1, &ax) };
 
 	v.dim[axis] = to - from;
 	out = onnx_value(g, NULL, v.type, v.nd, v.dim);
@@ -212,55 +263,7 @@ onnx_concat(struct onnx *g, int axis, int n, const int *x)
 	return out;
 }
 
-/* ---- constants ----------------------------------------------------------------------------- */
-
-static size_t
-type_size(enum onnx_type t)
-{
-	return t == T_I64 ? 8 : t == T_FLOAT || t == T_I32 ? 4 : t == T_HALF ? 2 : 1;
-}
-
-static size_t
-numbers_of(const struct value *v)
-{
-	size_t n = 1;
-
-	for (int i = 0; i < v->nd; i++)
-		n *= (size_t)v->dim[i];
-	return n;
-}
-
-static struct constant *
-constant(struct onnx *g, enum onnx_type type, int nd, const int64_t *dim)
-{
-	struct constant *c;
-
-	g->con = (struct constant *)xgrow(g->con, &g->capc, g->nc + 1, sizeof *g->con);
-	c = &g->con[g->nc++];
-	memset(c, 0, sizeof *c);
-	c->value = onnx_value(g, NULL, type, nd, dim);
-	c->bytes = numbers_of(&g->v[c->value]) * type_size(type);
-	return c;
-}
-
-int
-onnx_ints(struct onnx *g, int n, const int64_t *v)
-{
-	int64_t dim = n;
-	struct constant *c;
-
-	for (size_t i = 0; i < g->nc; i++) {	/* the same shape is asked for often */
-		const struct value *u = &g->v[g->con[i].value];
-
-		if (u->type == T_I64 && u->nd == 1 && u->dim[0] == n &&
-		    !memcmp(g->con[i].data, v, g->con[i].bytes))
-			return g->con[i].value;
-	}
-	c = constant(g, T_I64, 1, &dim);
-	c->data = xmalloc(c->bytes + 1);
-	memcpy(c->data, v, c->bytes);
-	return c->value;
-}
+/* ---- constants of floats ------------------------------------------------------------------- */
 
 /* IEEE's half: 10 bits of fraction, exponents -14 to 15, below them multiples of 2^-24. */
 uint16_t

@@ -20,8 +20,9 @@ numbers(const struct export_model *m, int layer, enum param_kind kind, size_t *n
 	return (kind == P_MEAN || kind == P_VAR ? m->w->stat : m->w->train) + p->off;
 }
 
-void
-layer_folded(const struct export_model *m, int layer, float *w, float *bias)
+/* Folded kernel [o][i][s][s] and bias of a convolution. */
+static void
+folded(const struct export_model *m, int layer, float *w, float *bias)
 {
 	const struct def_conv *d = &m->cfg->l[layer].u.conv;
 	const struct param *p = params_find(m->par, layer, P_WEIGHT);
@@ -70,7 +71,7 @@ layer_steps(const struct export_model *m, int layer, float *step)
 	const struct param *p = params_find(m->par, layer, P_WEIGHT);
 	float *w = (float *)xmalloc((p->n + (size_t)p->o) * sizeof *w);
 
-	layer_folded(m, layer, w, w + p->n);
+	folded(m, layer, w, w + p->n);
 	steps_of(w, p->o, p->n / (size_t)p->o, step);
 	free(w);
 }
@@ -124,7 +125,7 @@ floats_of(const struct onnx *g, const struct constant *c, float *w, size_t *n)
 	}
 	if (c->part >= PART_GAMMA)
 		return numbers(g->m, c->layer, kind[c->part], n);
-	layer_folded(g->m, c->layer, w, w + p->n);
+	folded(g->m, c->layer, w, w + p->n);
 	if (c->part == PART_WEIGHT)
 		return w;
 	*n = (size_t)p->o;

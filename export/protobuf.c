@@ -60,8 +60,8 @@ pb_length(struct pb *p, int field, size_t n)
 	varint(p, n);
 }
 
-void
-pb_bytes(struct pb *p, int field, const void *b, size_t n)
+static void
+bytes(struct pb *p, int field, const void *b, size_t n)
 {
 	pb_length(p, field, n);
 	put(p, b, n);
@@ -70,12 +70,12 @@ pb_bytes(struct pb *p, int field, const void *b, size_t n)
 void
 pb_text(struct pb *p, int field, const char *s)
 {
-	pb_bytes(p, field, s, strlen(s));
+	bytes(p, field, s, strlen(s));
 }
 
 void
 pb_message(struct pb *p, int field, struct pb *sub)
 {
-	pb_bytes(p, field, sub->b, sub->n);
+	bytes(p, field, sub->b, sub->n);
 	pb_free(sub);
 }

@@ -4,22 +4,10 @@
 # what cannot be done is one line and no file.
 use strict;
 use warnings;
-use File::Temp 'tempdir';
+use lib 'test';
+use Tap;
 
-my $t = tempdir(CLEANUP => 1);
-my $n = 0;
-
-sub ok {
-	my ($what, @bad) = @_;
-	print @bad ? 'not ' : '', 'ok ', ++$n, " - $what\n";
-	print "# $_\n" for @bad[0 .. ($#bad > 8 ? 8 : $#bad)];
-}
-
-sub slurp {
-	local $/;
-	open my $f, '<:raw', $_[0] or return '';
-	return scalar <$f>;
-}
+my $t = $tmp;
 
 # ---- protobuf: a message is a list of [field, value]
 
@@ -65,7 +53,7 @@ sub info {			# ValueInfo: name, type, dimensions
 }
 
 sub graph {			# a file as { node, con, in, out, value, meta, opset }
-	my @m = fields(slurp($_[0]));
+	my @m = fields(slurp($_[0]) // '');
 	my @g = fields(one(7, @m));
 	my %g = (opset => one(2, fields(one(8, @m))), node => [], con => {});
 	for (all(1, @g)) {
@@ -210,24 +198,24 @@ for my $i (1 .. 12) {
 		push @bad, map { "$o: $_" } faults($g);
 		$op{$_->{op}}++ for @{$g->{node}};
 	}
-	ok("cfg $i: every input is there, shapes agree", @bad);
+	clean("cfg $i: every input is there, shapes agree", @bad);
 }
-ok('all operators were seen', grep { !$op{$_} } qw(Conv BatchNormalization LeakyRelu Sigmoid
+clean('all operators were seen', grep { !$op{$_} } qw(Conv BatchNormalization LeakyRelu Sigmoid
     Softplus MaxPool Resize Concat Slice Add Mul GlobalAveragePool SpaceToDepth DepthToSpace Reshape
     Transpose NonMaxSuppression Gather Cast Softmax Exp));
 my ($cfg, $w) = ("$t/3.cfg", "$t/3.weights");
 export("-c $cfg -w $w -O ends=raw -o $t/a.onnx");
 my $g = graph("$t/a.onnx");
-ok('lowest opset', $g->{opset} <= 11 ? () : "opset $g->{opset}");
-ok('what it is stands in the metadata', grep { !$g->{meta}{$_} } qw(input output letterbox head0
+clean('lowest opset', $g->{opset} <= 11 ? () : "opset $g->{opset}");
+clean('what it is stands in the metadata', grep { !$g->{meta}{$_} } qw(input output letterbox head0
     cfg.xxh3));
 my ($conv) = grep { $_->{op} eq 'Conv' } @{$g->{node}};
 my $was = $conv->{in}[0];
 $conv->{in}[0] = 'nobody';
-ok('an input that nobody makes is seen', faults($g) ? () : 'it is not');
+clean('an input that nobody makes is seen', faults($g) ? () : 'it is not');
 $conv->{in}[0] = $was;
 $conv->{a}{pads} = [7, 7, 7, 7];
-ok('a shape that differs is seen', faults($g) ? () : 'it is not');
+clean('a shape that differs is seen', faults($g) ? () : 'it is not');
 
 # ---- int8
 
@@ -236,49 +224,49 @@ system("test/t-export weights test/small.cfg 1 $t/small.weights") and die 't-exp
 my $eight = "-c test/small.cfg -w $t/small.weights -p int8 -O calib=$t/set/images";
 my $bad = export("$eight -O symmetric=1 -O ends=raw -o $t/8.onnx");
 $g = graph("$t/8.onnx") if !$bad;
-ok('int8: inputs and shapes', $bad ? slurp("$t/err") : faults($g));
+clean('int8: inputs and shapes', $bad ? slurp("$t/err") : faults($g));
 my @con = values %{$g->{con}};
-ok('int8: kernels in bytes, biases in 32 bits', (grep { $_->{type} == 3 && @{$_->{dim}} == 4 }
+clean('int8: kernels in bytes, biases in 32 bits', (grep { $_->{type} == 3 && @{$_->{dim}} == 4 }
     @con) && (grep { $_->{type} == 6 } @con) ? () : 'none');
 my @head = grep { $_->{out} =~ /^head/ } @{$g->{node}};
-ok('int8: heads are float', grep { $_->{op} ne 'Conv' ||
+clean('int8: heads are float', grep { $_->{op} ne 'Conv' ||
     $g->{con}{$_->{in}[1]}{type} != 1 } @head);
 my %scale;			# of the pair that stands before or behind a value
 for (@{$g->{node}}) {
 	$scale{$_->{out}} = $g->{con}{$_->{in}[1]}{raw} if $_->{op} eq 'DequantizeLinear';
 }
-ok('int8: a maximum keeps its scale', map { $_->{out} } grep { my $y = $_;
+clean('int8: a maximum keeps its scale', map { $_->{out} } grep { my $y = $_;
 	my ($q) = grep { $_->{op} eq 'QuantizeLinear' && $_->{in}[0] eq $y->{out} } @{$g->{node}};
 	$y->{op} eq 'MaxPool' && $q && $g->{con}{$q->{in}[1]}{raw} ne $scale{$y->{in}[0]} }
     @{$g->{node}});
 system("./yolo-export $eight -o $t/8.onnx >$t/report 2>$t/err");
-ok('int8: a row for each layer, and the whole',
+clean('int8: a row for each layer, and the whole',
     slurp("$t/report") =~ /^#layer.*\n(\d+\t.*\n)+-\t-\tall/ ? () : slurp("$t/report"));
 my @cost = slurp("$t/report") =~ /^\d+\t\d+\tconv\S*\t8\t.*\t(\S+)$/mg;
-ok('int8: layers cost something, not much', (grep { !($_ > 0 && $_ < .1) } @cost),
+clean('int8: layers cost something, not much', (grep { !($_ > 0 && $_ < .1) } @cost),
     @cost ? () : 'none');
 my ($whole) = slurp("$t/report") =~ /all.*\t(\S+)$/m;
 system("./yolo-export $eight -O budget=" . $whole / 3 . " -o $t/8.onnx >$t/report 2>$t/err");
 my ($less) = slurp("$t/report") =~ /all.*\t(\S+)$/m;
-ok('int8: a budget keeps layers float', $less <= $whole / 3 * 1.0001 &&
+clean('int8: a budget keeps layers float', $less <= $whole / 3 * 1.0001 &&
     slurp("$t/report") =~ /conv\S*\t32\t/ ? () : "$whole, then $less");
 
 # ---- weights and back
 
 $bad = export("-c $cfg -w $w -f darknet -o $t/b.weights");
-ok('.weights again: the same bytes', $bad || slurp($w) ne slurp("$t/b.weights") ? 'differ' : ());
+clean('.weights again: the same bytes', $bad || slurp($w) ne slurp("$t/b.weights") ? 'differ' : ());
 export("-c $cfg -w $w -f safetensors -o $t/b.safetensors");
 $bad = export("-w $t/b.safetensors -f darknet -o $t/c.weights");
-ok('by way of safetensors: the same bytes, no -c', $bad || slurp($w) ne slurp("$t/c.weights") ?
+clean('by way of safetensors: the same bytes, no -c', $bad || slurp($w) ne slurp("$t/c.weights") ?
     slurp("$t/err") : ());
 export("-c $cfg -w $w -f darknet -O header=16 -o $t/old.weights");
-ok('a header of 16 bytes', substr(slurp("$t/old.weights"), 0, 12) ne pack('V3', 0, 1, 0) ||
+clean('a header of 16 bytes', substr(slurp("$t/old.weights"), 0, 12) ne pack('V3', 0, 1, 0) ||
     substr(slurp("$t/old.weights"), 16) ne substr(slurp($w), 20) ? 'differ' : ());
 export("-c $cfg -w $t/old.weights -f darknet -o $t/d.weights");
-ok('it is kept', slurp("$t/old.weights") ne slurp("$t/d.weights") ? 'differ' : ());
+clean('it is kept', slurp("$t/old.weights") ne slurp("$t/d.weights") ? 'differ' : ());
 export("-c $cfg -w $w -f darknet -O cutoff=2 -o $t/part.weights");
 my $part = slurp("$t/part.weights");
-ok('cutoff: the first layers', length $part <= 20 || length $part >= -s $w ||
+clean('cutoff: the first layers', length $part <= 20 || length $part >= -s $w ||
     substr($part, 20) ne substr(slurp($w), 20, length($part) - 20) ? length $part : ());
 my @bad;
 for my $i (1 .. 12) {
@@ -289,7 +277,7 @@ for my $i (1 .. 12) {
 	    @{$g->{node}} } "$t/a.onnx", "$t/b.onnx";
 	push @bad, "cfg $i" if $x ne $y;
 }
-ok('a plain cfg is the same network', @bad);
+clean('a plain cfg is the same network', @bad);
 
 # ---- refusals
 
@@ -298,7 +286,7 @@ sub refused {			# what, status, words of the one line, arguments
 	unlink "$t/no.onnx";
 	my $r = export(@arg, "-o $t/no.onnx");
 	my $said = slurp("$t/err");
-	ok($what, $r == $status && $said =~ /^yolo-export: [^\n]*$words[^\n]*\n$/ &&
+	clean($what, $r == $status && $said =~ /^yolo-export: [^\n]*$words[^\n]*\n$/ &&
 	    !-e "$t/no.onnx" && !glob("$t/no.onnx.tmp*") ? () : "$r: $said");
 }
 refused('weights of another cfg', 1, 'cut short', "-c cfg/yolov3-tiny.cfg -w $w");
@@ -324,15 +312,16 @@ refused('a number that fp16 does not have', 1, 'layer 0: layer0_bias.*fp16',
     "-c $cfg -w $t/big.weights -p fp16");
 $bad = system("cp $w $t/in.weights; ./yolo-export -c $cfg -w $t/in.weights -f darknet " .
     "-o $t/in.weights 2>$t/err") >> 8;
-ok('the input is not written over', $bad == 2 && slurp($w) eq slurp("$t/in.weights") ? () : $bad);
+clean('the input is not written over',
+    $bad == 2 && slurp($w) eq slurp("$t/in.weights") ? () : $bad);
 $bad = system("./yolo-export -c $cfg -w $w -o /dev/full 2>$t/err") >> 8;
-ok('a full device is one line', $bad == 1 && slurp("$t/err") =~ /^[^\n]*No space[^\n]*\n$/ ? () :
+clean('a full device is one line', $bad == 1 && slurp("$t/err") =~ /^[^\n]*No space[^\n]*\n$/ ? () :
     slurp("$t/err"));
 $bad = system("trap '' XFSZ; ulimit -f 8; ./yolo-export -c $cfg -w $w -o $t/full.onnx " .
     "2>$t/err") >> 8;
-ok('a full disk leaves nothing', $bad == 1 && !-e "$t/full.onnx" &&
+clean('a full disk leaves nothing', $bad == 1 && !-e "$t/full.onnx" &&
     !glob("$t/full.onnx.tmp*") ? () : slurp("$t/err"));
 $bad = system("./yolo-export -c $cfg -w $w -o $t/a.onnx; " .
     "./yolo-export -c $cfg -w $w -o - | cmp - $t/a.onnx") >> 8;
-ok('a pipe gets the same bytes', $bad ? 'differ' : ());
-print "1..$n\n";
+clean('a pipe gets the same bytes', $bad ? 'differ' : ());
+done_testing();

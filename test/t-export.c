@@ -185,7 +185,8 @@ head(struct gen *g)
 		for (int i = 0; i < masks; i++)
 			fprintf(g->f, "%s%d", i ? "," : "", (i + draw(2)) % 4);
 		fprintf(g->f, "\nanchors=8,9,15,20,30,22,40,50\nnum=4\nclasses=%d\n"
-		    "scale_x_y=%s\n%s", classes, draw(2) ? "1" : "1.2", kind == 2 ? "new_coords=1\n" : "");
+		    "scale_x_y=%s\n%s", classes, draw(2) ? "1" : "1.2",
+		    kind == 2 ? "new_coords=1\n" : "");
 	}
 	add(g, k, s.h, s.w);
 }

@@ -1,21 +1,15 @@
 #!/bin/sh
-# export.t -- what yolo-export writes, in onnxruntime: the networks of doc/models.md, generated cfgs,
-# the manual page's walk.  PYTHON names a Python that has onnx, onnxruntime and cv2; without them
-# skipped.
+# export.t -- what yolo-export writes, in onnxruntime: the networks of doc/models.md, generated
+# cfgs, the manual page's walk.  PYTHON names a Python that has onnx, onnxruntime and cv2; without
+# them skipped.
 python=${PYTHON:-python3}
 for m in numpy onnx onnxruntime cv2; do
 	$python -c "import $m" 2>/dev/null || { echo "1..0 # SKIP no $m for $python"; exit 0; }
 done
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
-n=0
-ok() {		# ok STATUS NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; fi
-}
+. test/tap.sh
 rows() {	# each row of export-check is a test: ok, error, name
 	while read -r what err name; do
-		case $what in skip) echo "ok $((n += 1)) - $name # SKIP not here"; continue;; esac
+		case $what in skip) skip "$name" 'not here'; continue;; esac
 		[ "$what" = ok ]; ok $? "$name: $err"
 	done <"$t/rows"
 }
@@ -46,4 +40,4 @@ print('# worst difference %.2g' % worst)
 sys.exit(len(ours) != len(theirs) or not worst < 1e-3)
 !
 ok $? 'the same boxes as yolo-detect'
-echo "1..$n"
+plan
