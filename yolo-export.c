@@ -101,6 +101,25 @@ parse(struct cmd *c, int argc, char **argv)
 		die(2, "%s: want no operand; -o names the output", argv[optind]);
 }
 
+/* What is about 8 bits goes with them, and they with pictures. */
+static void
+check_int8(const struct cmd *c)
+{
+	static const char *const keys[] = { "budget", "calib", "float", "pictures", "symmetric" };
+	const char *p = c->arg['p'];
+
+	if (p && !strcmp(p, "int8")) {
+		if (!settings_str(&c->set, "calib"))
+			die(2, "-p int8: -O calib names pictures to find scales with");
+		if (settings_int(&c->set, "bn"))
+			die(2, "-p int8: batch-norm is folded: not with -O bn=1");
+		return;
+	}
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (settings_given(&c->set, keys[i]))
+			die(2, "-O %s is about 8 bits: only with -p int8", keys[i]);
+}
+
 static void
 check(struct cmd *c)
 {
@@ -124,10 +143,7 @@ check(struct cmd *c)
 		die(2, "-f %s: want onnx, darknet, safetensors or cfg", a['f']);
 	if (a['p'] && strcmp(a['p'], "fp32") && strcmp(a['p'], "fp16") && strcmp(a['p'], "int8"))
 		die(2, "-p %s: want fp32, fp16 or int8", a['p']);
-	if (a['p'] && !strcmp(a['p'], "int8") && !settings_str(&c->set, "calib"))
-		die(2, "-p int8: -O calib names pictures to find scales with");
-	if (a['p'] && !strcmp(a['p'], "int8") && settings_int(&c->set, "bn"))
-		die(2, "-p int8: batch-norm is folded: not with -O bn=1");
+	check_int8(c);
 	if (a['p'] && strcmp(a['p'], "fp32") && !format_is(c, "onnx"))
 		die(2, "-p %s: only -f onnx has other numbers than fp32", a['p']);
 	if (!strcmp(a['o'], "-") && isatty(1) && !format_is(c, "cfg"))

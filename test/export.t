@@ -304,6 +304,7 @@ refused('an unknown form', 2, 'want onnx', "-c $cfg -w $w -f tflite");
 refused('numbers that another form does not have', 2, 'only -f onnx',
     "-c $cfg -w $w -f darknet -p fp16");
 refused('int8 without pictures', 2, 'calib', "-c $cfg -w $w -p int8");
+refused('what is about int8 without it', 2, 'only with -p int8', "-c $cfg -w $w -O budget=.1");
 refused('a side that does not fit', 1, 'multiple of|x', "-c $cfg -w $w -s 17");
 open $f, '>:raw', "$t/big.weights";
 print $f substr(slurp($w), 0, 20), pack('f', 70000), substr(slurp($w), 24);
