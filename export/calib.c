@@ -1,9 +1,9 @@
-/* calib.c -- a range for 8 bits from a histogram, by three methods.
+/* calib.c -- a range for 8 bits from a histogram, by four methods.
  *
- * percentile: one value in ten thousand is cut off on either side.  mse: both ends shrink in turn
- * to where the squared error of all values is least.  entropy: the ends shrink together to where
- * the distribution in 8 bits tells most of the one before (Kullback and Leibler), cut values being
- * counted at the edge. */
+ * all: every value fits.  percentile: one value in ten thousand is cut off on either side.  mse:
+ * both ends shrink in turn to where the squared error of all values is least.  entropy: the ends
+ * shrink together to where the distribution in 8 bits tells most of the one before (Kullback and
+ * Leibler), cut values being counted at the edge. */
 #include <math.h>
 #include <string.h>
 
@@ -173,14 +173,15 @@ entropy(const struct hist *h, int symmetric)
 struct point
 calib_point(const struct hist *h, enum calib how, int symmetric)
 {
-	return how == CALIB_PERCENTILE ? percentile(h, symmetric) :
+	return how == CALIB_ALL ? point_of(h->lo, h->hi, symmetric) :
+	    how == CALIB_PERCENTILE ? percentile(h, symmetric) :
 	    how == CALIB_MSE ? least_squares(h, symmetric) : entropy(h, symmetric);
 }
 
 const char *
 calib_name(enum calib how)
 {
-	static const char *const names[] = { "percentile", "mse", "entropy" };
+	static const char *const names[] = { "all", "percentile", "mse", "entropy" };
 
 	return names[how];
 }

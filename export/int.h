@@ -89,7 +89,7 @@ void layer_steps(const struct export_model *, int layer, float *step);
 
 /* ---- calib.c: a range from a histogram ----------------------------------------------------- */
 
-enum calib { CALIB_PERCENTILE, CALIB_MSE, CALIB_ENTROPY, CALIBS };
+enum calib { CALIB_ALL, CALIB_PERCENTILE, CALIB_MSE, CALIB_ENTROPY, CALIBS };
 enum { CALIB_BINS = 2048 };
 struct hist { double lo, hi, count[CALIB_BINS]; };	/* of the values from lo to hi */
 void hist_add(struct hist *, const float *, size_t n);

@@ -31,16 +31,13 @@ static const struct { const char *op; int since; } since[] = {
 int
 onnx_value(struct onnx *g, const char *name, enum onnx_type type, int nd, const int64_t *dim)
 {
-	struct value *v;
+	struct value v = { .type = type, .nd = nd };
 
+	for (int i = 0; i < nd; i++)	/* before the table may move, where dim can lie */
+		v.dim[i] = dim[i];
+	v.name = name ? xstrdup(name) : xasprintf("v%d", g->made++);
 	g->v = (struct value *)xgrow(g->v, &g->capv, g->nv + 1, sizeof *g->v);
-	v = &g->v[g->nv];
-	memset(v, 0, sizeof *v);
-	v->name = name ? xstrdup(name) : xasprintf("v%d", g->made++);
-	v->type = type;
-	v->nd = nd;
-	for (int i = 0; i < nd; i++)
-		v->dim[i] = dim[i];
+	g->v[g->nv] = v;
 	return (int)g->nv++;
 }
 
@@ -196,7 +193,7 @@ whole(struct onnx *g, int n, const int64_t *v)
 int
 onnx_reshape(struct onnx *g, int x, int nd, const int64_t *dim)
 {
-	int64_t to[ONNX_DIMS];
+	int64_t to[ONNX_DIMS] = { 0 };
 	int in[2] = { x, 0 }, out;
 
 	for (int i = 0; i < nd; i++)

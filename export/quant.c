@@ -8,7 +8,7 @@
  *
  * The network is our own, in float, every convolution made linear: its activation is applied here,
  * after the layer, so that the values before it can be seen and rounded too.  Errors are the power
- * of the difference as a share of the power of the heads' values. */
+ * of the difference as a share of the power of the heads' values, places with objects first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "base/fn.h"
 #include "export/int.h"
 
-enum { TRIED = 2 };		/* pictures that methods and costs are measured on */
+enum { TRIED = 4 };		/* pictures that methods and costs are measured on */
 
 struct set { double lo, hi; struct hist *h; struct point p; enum calib how; double err;
 	int first, on; };
@@ -240,18 +240,36 @@ heads(struct quanter *z, float *to)
 	return at;
 }
 
+/* How much a place's values count: as its objectness, since nearly all places are background, and
+ * a little, since they shall stay so. */
+static double
+weight_of(const struct def_yolo *d, const float *place)
+{
+	return .01 + (d->new_coords ? fmaxf(place[4], 0) : fn_logistic(place[4]));
+}
+
 /* Noise and signal of the picture that was computed last. */
 static void
 compare(struct quanter *z, int pic, double *noise, double *signal)
 {
-	float *now = (float *)xmalloc((z->nref + 1) * sizeof *now);
+	float *now = (float *)xmalloc((z->nref + 1) * sizeof *now), *ref = z->ref[pic];
+	size_t at = 0;
 
 	heads(z, now);
-	for (size_t i = 0; i < z->nref; i++) {
-		double d = (double)now[i] - z->ref[pic][i];
+	for (int k = 0; k < (z->net->nhead ? z->net->nhead : 1); k++) {
+		int layer = z->net->nhead ? z->net->head[k] - 1 : z->cfg->nl - 1;
+		const struct def_yolo *d = z->net->nhead ? &z->cfg->l[layer + 1].u.yolo : NULL;
+		size_t n = net_floats(z->net, layer), each = d ? 5 + (size_t)d->classes : n;
 
-		*noise += d * d;
-		*signal += (double)z->ref[pic][i] * z->ref[pic][i];
+		for (size_t i = at; i < at + n; i += each) {
+			double w = d ? weight_of(d, ref + i) : 1;
+
+			for (size_t j = i; j < i + each; j++) {
+				*noise += w * (now[j] - ref[j]) * (now[j] - ref[j]);
+				*signal += w * ref[j] * ref[j];
+			}
+		}
+		at += n;
 	}
 	free(now);
 }

@@ -291,6 +291,7 @@ weights(const char *cfg, const char *number, const char *out, struct err *e)
 	struct cfg *c = cfg_read(cfg, e);
 	struct params p;
 	struct weights w;
+	int bad;
 
 	if (!c)
 		return -1;
@@ -308,7 +309,11 @@ weights(const char *cfg, const char *number, const char *out, struct err *e)
 			default: break;
 			}
 		}
-	return weights_save_darknet(out, c, &p, &w, -1, e);
+	bad = weights_save_darknet(out, c, &p, &w, -1, e);
+	weights_free(&w);
+	params_free(&p);
+	cfg_close(c);
+	return bad;
 }
 
 /* ---- numbers to compare with --------------------------------------------------------------- */
@@ -405,6 +410,27 @@ pictures(struct net *net, const char *dir, char **pic, int n, int darknet, struc
 }
 
 static int
+dump_with(struct net *net, char **arg, int n, struct err *e)
+{
+	struct weights w;
+	int bad;
+
+	weights_init(net->cfg, &net->par, 0, &w);
+	bad = weights_load(arg[1], net->cfg, &net->par, &w, -1, e);
+	if (!bad) {
+		struct weights v = w;
+
+		v.train = w.ema ? w.ema : w.train;
+		v.stat = w.ema_stat ? w.ema_stat : w.stat;
+		net_put(net, &v);
+		bad = n > 3 ? pictures(net, arg[2], arg + 3, n - 3, !weights_is_st(arg[1]), e) :
+		    noise(net, arg[2], e);
+	}
+	weights_free(&w);
+	return bad;
+}
+
+static int
 dump(char **arg, int n, struct err *e)
 {
 	struct dev_opts o = { .threads = cores() };
@@ -412,20 +438,13 @@ dump(char **arg, int n, struct err *e)
 	struct dev *d = dev_open("cpu", &o, e);
 	struct cfg *c = d ? cfg_read(arg[0], e) : NULL;
 	struct net *net = c ? net_open(d, c, &no, e) : NULL;
-	struct weights w;
+	int bad = net ? dump_with(net, arg, n, e) : -1;
 
-	if (!net)
-		return -1;
-	weights_init(c, &net->par, 0, &w);
-	if (weights_load(arg[1], c, &net->par, &w, -1, e))
-		return -1;
-	if (w.ema)
-		w.train = w.ema;
-	if (w.ema_stat)
-		w.stat = w.ema_stat;
-	net_put(net, &w);
-	return n > 3 ? pictures(net, arg[2], arg + 3, n - 3, !weights_is_st(arg[1]), e) :
-	    noise(net, arg[2], e);
+	net_close(net);
+	cfg_close(c);
+	if (d)
+		dev_close(d);
+	return bad;
 }
 
 int
