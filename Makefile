@@ -39,7 +39,7 @@ endif
 
 # The parts, from low to high; objects of all of them lie in obj/.
 PART = base image model kernel sync labels loss shard device net loader detect eval score train \
-	bench
+	bench export
 vpath %.c $(PART)
 vpath %.cu $(PART)
 PROG = $(basename $(wildcard yolo-*.c))

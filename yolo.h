@@ -25,5 +25,6 @@
 #include "score/score.h"
 #include "train/train.h"
 #include "bench/bench.h"
+#include "export/export.h"
 
 #endif

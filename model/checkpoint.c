@@ -16,6 +16,7 @@ checkpoint_free(struct checkpoint *c)
 {
 	free(c->data);
 	free(c->options);
+	free(c->names);
 	free(c->loss);
 	free(c->cfg);
 	free(c->precision);
@@ -81,6 +82,12 @@ checkpoint_cfg(const struct st *st)
 	return text_of(st, "cfg", "cfg.base64");
 }
 
+char *
+checkpoint_names(const struct st *st)
+{
+	return text_of(st, "names", "names.base64");
+}
+
 struct strings { char *key[NKEY], *value[NKEY]; int n; };
 
 /* The value is freed with the rest. */
@@ -118,6 +125,8 @@ checkpoint_save(const char *path, const struct cfg *cfg, const struct params *pa
 	if (c->due)
 		put(&s, "due", xstrdup("1"));
 	put(&s, "loss", xstrdup(c->loss));
+	if (c->names)
+		put_text(&s, "names", "names.base64", c->names);
 	put_text(&s, "options", "options.base64", c->options);
 	put(&s, "precision", xstrdup(c->precision ? c->precision : "fp32"));
 	put(&s, "ranks", xasprintf("%ld", c->ranks));
@@ -133,6 +142,27 @@ checkpoint_save(const char *path, const struct cfg *cfg, const struct params *pa
 		put(&s, "val_rows", xstrdup(c->rows ? c->rows : ""));
 	}
 	r = weights_save(path, cfg, par, w, s.key, s.value, s.n, e);
+	for (int i = 0; i < s.n; i++)
+		free(s.value[i]);
+	return r;
+}
+
+int
+checkpoint_export(const char *path, const struct cfg *cfg, const struct params *par,
+    const struct weights *w, const char *names, struct err *e)
+{
+	struct weights only = { .train = w->train, .stat = w->stat };
+	struct strings s = { .n = 0 };
+	const int *v = w->version;
+	int r;
+
+	put_text(&s, "cfg", "cfg.base64", cfg->text);
+	if (names)
+		put_text(&s, "names", "names.base64", names);
+	put(&s, "seen", xasprintf("%llu", (unsigned long long)w->seen));
+	if (v[0] || v[1] || v[2])
+		put(&s, "version", xasprintf("%d.%d.%d", v[0], v[1], v[2]));
+	r = weights_save(path, cfg, par, &only, s.key, s.value, s.n, e);
 	for (int i = 0; i < s.n; i++)
 		free(s.value[i]);
 	return r;
@@ -181,6 +211,7 @@ checkpoint_read(const char *path, struct checkpoint *c, struct err *e)
 		return -1;
 	c->cfg = checkpoint_cfg(st);
 	c->options = text_of(st, "options", "options.base64");
+	c->names = checkpoint_names(st);
 	if (!c->cfg || !c->options || !st_meta(st, "data") || !st_meta(st, "loss") ||
 	    numbers(st, c)) {
 		st_close(st);

@@ -162,9 +162,12 @@ struct weights {		/* host memory; weights inside are [s][s][i][o] as conv.cu wan
 	float *train, *stat;
 	float *mom, *mom2, *ema, *ema_stat;	/* NULL where not in use */
 	uint64_t seen;
+	int version[3];		/* of the .weights file that they came from, else 0 */
 };
 void weights_init(const struct cfg *, const struct params *, uint64_t seed, struct weights *);
 void weights_free(struct weights *);
+/* Kernels between a file's [o][i][s][s] and memory's [s][s][i][o]. */
+void weights_permute(const struct param *, const float *from, float *to, int to_memory);
 /* Recognised by content.  note: warnings (surplus bytes, layers not in a partial file), one line
  * each, through warn().  cutoff: load only the first N layers, -1 all. */
 int weights_load(const char *path, const struct cfg *, const struct params *, struct weights *,
@@ -173,6 +176,9 @@ int weights_load(const char *path, const struct cfg *, const struct params *, st
 int weights_foreign(const char *path, struct err *);
 int weights_plain(const char *path);	/* no pipe or device: it can be read twice */
 int weights_is_st(const char *path);	/* a plain file that begins as safetensors do */
+/* version: that of the header, as in struct weights; without one 0.2.5. */
+int weights_save_version(const char *path, const struct cfg *, const struct params *,
+    const struct weights *, const int version[3], int cutoff, struct err *);
 int weights_save_darknet(const char *path, const struct cfg *, const struct params *,
     const struct weights *, int cutoff, struct err *);
 int weights_save(const char *path, const struct cfg *, const struct params *,
@@ -189,6 +195,7 @@ struct checkpoint {		/* what a run needs to go on, besides the tensors */
 	long ranks;			/* 0 in files from before it was said */
 	char *data;			/* uuid of the training shard */
 	char *options;			/* one "letter=value" a line, sorted */
+	char *names;			/* of the classes, one a line; NULL in older files */
 	char *loss, *cfg;		/* cfg: the text */
 	char *precision;	/* computed in; NULL in files from before there was a choice */
 	int due;		/* this step's validation is still to come */
@@ -199,6 +206,12 @@ void checkpoint_free(struct checkpoint *);
 int checkpoint_save(const char *path, const struct cfg *, const struct params *,
     const struct weights *, const struct checkpoint *, struct err *);
 char *checkpoint_cfg(const struct st *); /* the cfg text, also where it is coded; NULL: none */
+char *checkpoint_names(const struct st *);	/* of the classes, one a line; NULL: none */
+/* Weights alone, with what says what they are: the cfg, class names (one a line; NULL: none), the
+ * images seen and the header of the .weights file that they came from, so that it can be made
+ * again bit for bit. */
+int checkpoint_export(const char *path, const struct cfg *, const struct params *,
+    const struct weights *, const char *names, struct err *);
 /* Only the metadata; the tensors come by weights_load. */
 int checkpoint_read(const char *path, struct checkpoint *, struct err *);
 

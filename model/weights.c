@@ -18,9 +18,8 @@ static int
 weights_load_st(const char *path, const struct cfg *c, const struct params *par, struct weights
     *w, int cutoff, struct err *e);
 
-/* Kernels between the file's [o][i][s][s] and memory's [s][s][i][o], 16 filters at a time: as many
- * streams as a cache keeps. */
-static void
+/* 16 filters at a time: as many streams as a cache keeps. */
+void
 weights_permute(const struct param *p, const float *from, float *to, int to_memory)
 {
 	size_t taps = (size_t)p->s * (size_t)p->s, in = (size_t)p->i, out = (size_t)p->o;
@@ -207,6 +206,8 @@ load_darknet(const char *path, const unsigned char *b, size_t len, const struct 
 		if (take_layer(path, c, par, w, i, &at, e))
 			return -1;
 	w->seen = cutoff < 0 ? d.seen : 0;
+	for (int i = 0; i < 3; i++)
+		w->version[i] = (int)little(b + 4 * i, 4);
 	return 0;
 }
 
@@ -230,23 +231,41 @@ put_layer(FILE *f, const struct params *par, const struct weights *w, int layer)
 	}
 }
 
+/* Its length: 16 before version 0.2, where the images seen have 32 bits, else 20. */
+static size_t
+put_header(unsigned char head[20], const int version[3], uint64_t seen)
+{
+	for (int i = 0; i < 12; i++)
+		head[i] = (unsigned char)(version[i / 4] >> 8 * (i % 4));
+	for (int i = 0; i < 8; i++)
+		head[12 + i] = (unsigned char)(seen >> 8 * i);
+	return version[0] * 10 + version[1] >= 2 ? 20 : 16;
+}
+
+int
+weights_save_version(const char *path, const struct cfg *c, const struct params *par,
+    const struct weights *w, const int version[3], int cutoff, struct err *e)
+{
+	int n = cutoff < 0 || cutoff > c->nl ? c->nl : cutoff;
+	unsigned char head[20];
+	size_t len = put_header(head, version, cutoff < 0 ? w->seen : 0);
+	struct outfile o;
+
+	if (out_open(&o, path, e))
+		return -1;
+	fwrite(head, 1, len, o.f);
+	for (int i = 0; i < n && !ferror(o.f); i++)
+		put_layer(o.f, par, w, i);
+	return out_commit(&o, e);
+}
+
 int
 weights_save_darknet(const char *path, const struct cfg *c, const struct params *par,
     const struct weights *w, int cutoff, struct err *e)
 {
-	int n = cutoff < 0 || cutoff > c->nl ? c->nl : cutoff;
-	uint64_t seen = cutoff < 0 ? w->seen : 0;
-	unsigned char head[20] = { 0, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0 };
-	struct outfile o;
+	const int version[3] = { 0, 2, 5 };
 
-	for (int i = 0; i < 8; i++)
-		head[12 + i] = (unsigned char)(seen >> 8 * i);
-	if (out_open(&o, path, e))
-		return -1;
-	fwrite(head, 1, sizeof head, o.f);
-	for (int i = 0; i < n && !ferror(o.f); i++)
-		put_layer(o.f, par, w, i);
-	return out_commit(&o, e);
+	return weights_save_version(path, c, par, w, version, cutoff, e);
 }
 
 /* safetensors begin with a length and "{". */
@@ -508,9 +527,14 @@ weights_load_st(const char *path, const struct cfg *c, const struct params *par,
 	if (!bad && used < st->nt)
 		warn("%s: %d of its %d tensors have no place in %s; do they belong together?", path,
 		    st->nt - used, st->nt, c->path);
-	if (!bad && cutoff < 0 && st_meta(st, "step") && st_meta(st, "batch"))
+	if (!bad && cutoff < 0 && st_meta(st, "seen"))
+		w->seen = strtoull(st_meta(st, "seen"), NULL, 10);
+	else if (!bad && cutoff < 0 && st_meta(st, "step") && st_meta(st, "batch"))
 		w->seen = strtoull(st_meta(st, "step"), NULL, 10) *
 		    strtoull(st_meta(st, "batch"), NULL, 10);
+	if (!bad && st_meta(st, "version"))
+		sscanf(st_meta(st, "version"), "%d.%d.%d", &w->version[0], &w->version[1],
+		    &w->version[2]);
 	st_close(st);
 	return bad ? -1 : 0;
 }

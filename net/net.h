@@ -71,6 +71,8 @@ struct net {
 	void *bucket_arg;
 	size_t bucket_floats, bucket_end;
 	struct net_bytes bytes;
+	void (*after)(void *arg, int layer);	/* called when a layer's output is there; or NULL */
+	void *after_arg;
 	double *time;			/* seconds per layer, [nl][NET_LAPS]; NULL: not timed */
 };
 /* Plan only: the bytes that net_open would take. */
@@ -87,6 +89,7 @@ void net_fold(struct net *, const float *train, const float *stat); /* inference
  * first sample in the run (dropout's key).  n may be 0: a rank without images takes part in what
  * the ranks exchange. */
 void net_forward(struct net *, const float *x, int n, int n_global, uint64_t t0);
+void net_layers(struct net *, int first);	/* that pass again from a layer on: opts.keep */
 void net_backward(struct net *);	/* head gradients stand in net_head_grad(); adds to grad */
 void net_zero_grad(struct net *);
 void net_on_bucket(struct net *, net_bucket *, void *arg, size_t floats);

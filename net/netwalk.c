@@ -263,12 +263,24 @@ layer_forward(struct net *net, int i)
 }
 
 void
+net_layers(struct net *net, int first)
+{
+	double t = net_lap(net, 0, -1, 0);
+
+	for (int i = first; i < net->cfg->nl; i++) {
+		layer_forward(net, i);
+		if (net->after)
+			net->after(net->after_arg, i);
+		t = net_lap(net, t, i, LAP_FORWARD);
+	}
+}
+
+void
 net_forward(struct net *net, const float *x, int n, int n_global, uint64_t t0)
 {
 	const struct layer *l0 = &net->cfg->l[0];
 	size_t floats = (size_t)n * (size_t)l0->in_h * (size_t)l0->in_w * (size_t)l0->in_c;
 	void *host = net_at(net, net->plan.host_input);
-	double t;
 
 	net->n = n;
 	net->n_global = n_global;
@@ -276,11 +288,7 @@ net_forward(struct net *net, const float *x, int n, int n_global, uint64_t t0)
 	net->dev->ops->put(net->dev, host ? host : net->input, x, sizeof *x * floats);
 	if (host)
 		net->dev->store->narrow(net->dev, (int)floats, (float *)host, net->input);
-	t = net_lap(net, 0, -1, 0);
-	for (int i = 0; i < net->cfg->nl; i++) {
-		layer_forward(net, i);
-		t = net_lap(net, t, i, LAP_FORWARD);
-	}
+	net_layers(net, 0);
 }
 
 /* The backward walk: gradients of parameters and activations.

@@ -7,6 +7,7 @@ use lib 'test';
 use Tap;
 
 my @page = (['yolo-train'], ['yolo-detect'], ['yolo-eval'], ['yolo-prep'], ['yolo-bench', 'step'],
+    ['yolo-export'],
     ['tools/yolo-show']);
 
 sub in_page {			# key, range, then the words of an item

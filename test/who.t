@@ -29,12 +29,14 @@ my @table = (			# part, its door, the parts below that it may use besides base
 	['eval', 'evalmap', 'labels'],
 	['score', '', 'labels shard eval'],
 	['train', '', 'image model kernel sync loss shard device net loader detect eval score'],
-	['bench', '', 'image model kernel sync labels shard device net loader eval score train'],
+	['bench', '', 'image model kernel sync labels loss shard device net loader eval score train'],
+	['export', '', 'model kernel net detect'],
 );
 my %library = (			# which files may call it
 	dnnl => 'cpu', jpeg_std => 'jpeg', jpeg_Create => 'jpeg', stbi => 'stb image resize draw',
 	yajl => 'cocoparse safetensors', XML => 'labelvoc', yaml => 'labelyaml',
-	crc32 => 'imagehead', XXH => 'pack safetensors shard shardcodec shardstream shardwrite',
+	crc32 => 'imagehead',
+	XXH => 'export pack safetensors shard shardcodec shardstream shardwrite',
 	cuda => 'cuda sync_nccl', cublas => 'cuda', nccl => 'sync_nccl', MPI => 'sync_mpi',
 );
 # What a launch in a kernel's file becomes under nvcc (dev.h): its start, and whether it failed.

@@ -457,6 +457,24 @@ print_plan(struct train_cmd *c, struct err *e)
 	return 0;
 }
 
+/* Names of the classes, one a line, for whoever gets the checkpoint. */
+static char *
+names_text(struct shard *train)
+{
+	char **name, *text = NULL;
+	int64_t *id;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	int n = shard_classes(train, &name, &id);
+
+	if (!f)
+		die(1, "out of memory");
+	for (int i = 0; i < n; i++)
+		fprintf(f, "%s\n", name[i]);
+	fclose(f);
+	return text;
+}
+
 int
 train_prepare(struct train_cmd *c, struct err *e)
 {
@@ -506,6 +524,8 @@ train_prepare(struct train_cmd *c, struct err *e)
 		c->from.val = xstrdup(c->val ? shard_uuid(c->val) : "none");
 	free(c->from.options);
 	c->from.options = options_text(c);
+	free(c->from.names);
+	c->from.names = names_text(c->train);
 	c->threads = train_threads(c, (int)c->ranks, 0);
 	if (steps && atol(steps) < c->from.step)
 		warn("-O steps=%s: the run is at step %ld already", steps, c->from.step);

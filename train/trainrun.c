@@ -766,8 +766,8 @@ save(struct train_run *r, const char *name, struct err *e)
 static int
 save_best(struct train_run *r, struct err *e)
 {
-	struct weights w = { r->host.ema ? r->host.ema : r->host.train,
-		r->host.ema_stat ? r->host.ema_stat : r->host.stat, NULL, NULL, NULL, NULL, 0 };
+	struct weights w = { .train = r->host.ema ? r->host.ema : r->host.train,
+		.stat = r->host.ema_stat ? r->host.ema_stat : r->host.stat };
 	char *path = path_join(r->c->dir, "best.weights");
 	int bad;
 
