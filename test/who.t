@@ -29,7 +29,7 @@ my @table = (			# part, its door, the parts below that it may use besides base
 	['eval', 'evalmap', 'labels'],
 	['score', '', 'labels shard eval'],
 	['train', '', 'image model kernel sync loss shard device net loader detect eval score'],
-	['bench', '', 'image model kernel sync labels loss shard device net loader eval score train'],
+	['bench', '', 'image model kernel sync labels shard device net loader eval score train'],
 	['export', '', 'model kernel net detect'],
 );
 my %library = (			# which files may call it
