@@ -89,6 +89,9 @@ extern const struct conv_kind winograd_cpu, winograd_cuda, winograd_emu;	/* wino
 extern const struct conv_kind convgemm_cpu, convgemm_cuda, convgemm_emu, convgemm_cpu_bf16,
     convgemm_cuda_bf16, convgemm_emu_bf16;		/* convgemm.cu */
 
+/* Structs that kernels take by value have no holes: what lies in a hole is nobody's, and the test
+ * device (test/fakedevice.cc) looks at every word for addresses that are not its own. */
+
 /* ---- batchnorm.cu -------------------------------------------------------------------------- */
 
 /* Batch-norm of rows x c numbers (rows = n*oh*ow) and the activation behind it: moments over count
@@ -96,9 +99,10 @@ extern const struct conv_kind convgemm_cpu, convgemm_cuda, convgemm_emu, convgem
  * sums of their gradients.  Who does not need a field leaves it 0; beta alone is a bias. */
 struct bn {
 	int rows, c;
-	float *mean, *m2, count;
-	const float *gamma, *beta;
+	float count;
 	enum act act;
+	float *mean, *m2;
+	const float *gamma, *beta;
 	float *dgamma, *dbeta;
 };
 struct bn_ops {
@@ -135,13 +139,12 @@ struct pool_shape { int n, h, w, c, oh, ow, size, stride_y, stride_x, pad_y, pad
 struct stride_shape { int n, h, w, c, s, reverse; float scale; };
 /* c of the channels of rows, from one tensor into another: dst[r][dst_off + i] (+)=
  * src[r][src_off + i], i < c, in rows of src_c and dst_c */
-struct slice { int rows, c; const void *src; int src_c, src_off; void *dst; int dst_c, dst_off,
-	add; };
+struct slice { int rows, c; const void *src; int src_c, src_off; void *dst; int dst_c, dst_off; };
 /* n pictures of hw pixels of c channels.  Factors (x of scale) are one for each channel of a
  * picture, with wh one for each pixel */
 struct plane_shape { int n, hw, c, wh; };
 /* which elements go: those for which the counter generator (key, first + i) says so */
-struct dropout { float p; uint64_t key, first; };
+struct dropout { double p; uint64_t key, first; };
 /* rows: cells; scale_xy and new_coords of yolo, softmax of region */
 struct head_shape { int rows, anchors, classes; float scale_xy; int new_coords, softmax; };
 struct layer_ops {
@@ -153,7 +156,7 @@ struct layer_ops {
 	void (*upsample)(struct dev *, const struct stride_shape *, const void *x, void *y);
 	void (*upsample_back)(struct dev *, const struct stride_shape *, const void *dy, void *dx,
 	    int add);
-	void (*slice)(struct dev *, const struct slice *);
+	void (*slice)(struct dev *, const struct slice *, int add);
 	/* dst[i] (+)= src[i], n numbers. */
 	void (*accumulate)(struct dev *, int n, const void *src, void *dst, int add);
 	void (*activate)(struct dev *, int n, enum act, const void *u, void *z);

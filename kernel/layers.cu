@@ -133,20 +133,20 @@ upsample_back(struct dev *d, const struct stride_shape *z, const void *dy, void 
 /* ---- wiring: route, shortcut, activation --------------------------------------------------- */
 
 KERNEL
-slice_k(struct slice s)
+slice_k(struct slice s, int add)
 {
 	EACH2 (r, s.rows, i, s.c) {
 		float v = load(s.src, r * s.src_c + s.src_off + i);
 		int to = r * s.dst_c + s.dst_off + i;
 
-		store(s.dst, to, s.add ? load(s.dst, to) + v : v);
+		store(s.dst, to, add ? load(s.dst, to) + v : v);
 	}
 }
 
 static void
-slice(struct dev *d, const struct slice *s)
+slice(struct dev *d, const struct slice *s, int add)
 {
-	RUN(d, slice_k, s->rows * s->c, *s);
+	RUN(d, slice_k, s->rows * s->c, *s, add);
 }
 
 KERNEL
@@ -407,6 +407,7 @@ KERNEL
 dropout_k(int n, struct dropout drop, const void *x, void *y, int add)
 {
 	int before = (int)(drop.first % 4);
+	float p = (float)drop.p;
 
 	EACH (q, (n + before + 3) / 4) {
 		uint32_t word[4];
@@ -418,7 +419,7 @@ dropout_k(int n, struct dropout drop, const void *x, void *y, int add)
 
 			if (i < 0 || i >= n)
 				continue;
-			v = fn_unit(word[j]) < drop.p ? 0 : load(x, i) / (1 - drop.p);
+			v = fn_unit(word[j]) < p ? 0 : load(x, i) / (1 - p);
 			store(y, i, add ? load(y, i) + v : v);
 		}
 	}

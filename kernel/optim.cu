@@ -14,11 +14,11 @@
 enum { CHUNK = 8192 };			/* floats to a partial sum of squares */
 
 /* struct update as a kernel takes it */
-struct flat { int units, n; const unsigned char *group; float gscale; };
+struct flat { int units, n; const unsigned char *group; float gscale; int nesterov; };
 
 KERNEL
 sgd_k(struct flat f, struct optim_rates r, float *__restrict__ p, const float *__restrict__ g,
-    float *__restrict__ buf, float m, int nesterov)
+    float *__restrict__ buf, float m)
 {
 	EACH2 (u, f.units, j, OPTIM_UNIT) {
 		int i = u * OPTIM_UNIT + j, k = f.group ? f.group[u] : 0;
@@ -27,7 +27,7 @@ sgd_k(struct flat f, struct optim_rates r, float *__restrict__ p, const float *_
 			float d = f.gscale * g[i] + r.decay[k] * p[i], b = m * buf[i] + d;
 
 			buf[i] = b;
-			p[i] -= r.lr[k] * (nesterov ? d + m * b : b);
+			p[i] -= r.lr[k] * (f.nesterov ? d + m * b : b);
 		}
 	}
 }
@@ -105,10 +105,10 @@ total_k(int chunks, const double *part, double *out)
 }
 
 static struct flat
-flat(const struct update *u)
+flat(const struct update *u, int nesterov)
 {
 	struct flat f = { (int)((u->n + OPTIM_UNIT - 1) / OPTIM_UNIT), (int)u->n, u->group,
-		(float)u->gscale };
+		(float)u->gscale, nesterov };
 
 	return f;
 }
@@ -116,9 +116,9 @@ flat(const struct update *u)
 static void
 sgd(struct dev *d, const struct update *u, double m, int nesterov)
 {
-	struct flat f = flat(u);
+	struct flat f = flat(u, nesterov);
 
-	RUN(d, sgd_k, f.units * OPTIM_UNIT, f, *u->rates, u->p, u->g, u->m1, (float)m, nesterov);
+	RUN(d, sgd_k, f.units * OPTIM_UNIT, f, *u->rates, u->p, u->g, u->m1, (float)m);
 }
 
 static void
@@ -127,7 +127,7 @@ adam(struct dev *d, const struct update *u, const struct adam *a)
 	double c1 = 1 / (1 - pow(a->b1, (double)a->t)), c2 = 1 / (1 - pow(a->b2, (double)a->t));
 	struct adam_factors k = { (float)(1 - a->b1), (float)(1 - a->b2), (float)c1, (float)c2,
 		(float)a->eps, a->decoupled };
-	struct flat f = flat(u);
+	struct flat f = flat(u, 0);
 
 	RUN(d, adam_k, f.units * OPTIM_UNIT, f, *u->rates, k, u->p, u->g, u->m1, u->m2);
 }

@@ -128,9 +128,9 @@ join_forward(struct net *net, int i)
 			int c = net->cfg->l[d->src[k]].c, part = c / d->groups;
 
 			struct slice s = { rows, part, net_out(net, d->src[k]), c,
-				part * d->group_id, y, l->c, to, 0 };
+				part * d->group_id, y, l->c, to };
 
-			net->dev->layer->slice(net->dev, &s);
+			net->dev->layer->slice(net->dev, &s, 0);
 			to += part;
 		}
 		return;
@@ -142,9 +142,9 @@ join_forward(struct net *net, int i)
 		int c = net->cfg->l[d->src[k]].c;
 
 		struct slice s = { rows, c < l->c ? c : l->c, net_out(net, d->src[k]), c, 0,
-			pre ? pre : y, l->c, 0, 1 };
+			pre ? pre : y, l->c, 0 };
 
-		net->dev->layer->slice(net->dev, &s);
+		net->dev->layer->slice(net->dev, &s, 1);
 	}
 	if (pre || d->act != ACT_LINEAR)
 		net->dev->layer->activate(net->dev, (int)net_floats(net, i), d->act, pre ? pre : y,
@@ -406,9 +406,9 @@ join_backward(struct net *net, int i, void *dy)
 
 		if ((dx = contribute(net, d->src[k], part == c, &add))) {
 			struct slice s = { rows, part, dy, l->c, from, dx, c,
-				l->type == L_ROUTE ? part * d->group_id : 0, add };
+				l->type == L_ROUTE ? part * d->group_id : 0 };
 
-			o->slice(net->dev, &s);
+			o->slice(net->dev, &s, add);
 		}
 		from += l->type == L_ROUTE ? part : 0;
 	}

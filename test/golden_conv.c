@@ -62,8 +62,8 @@ run_conv_bn_act(struct layer_case *t)
 	int rows = s.n * s.oh * s.ow;
 	size_t n = (size_t)rows * s.k;
 	float *u = fresh(t, n), *y = fresh(t, n), *dy = input(t, "dy"), *var;
-	struct bn k = { rows, s.k, fresh(t, s.k), fresh(t, s.k), (float)rows, input(t, "gamma"),
-		input(t, "beta"), act_of(t), fresh(t, s.k), fresh(t, s.k) };
+	struct bn k = { rows, s.k, (float)rows, act_of(t), fresh(t, s.k), fresh(t, s.k),
+		input(t, "gamma"), input(t, "beta"), fresh(t, s.k), fresh(t, s.k) };
 	void *ws = workspace(t, &s);
 	const struct bn_ops *b = t->d->bn;
 
@@ -124,8 +124,8 @@ run_bn_train(struct layer_case *t)
 	int less = !strcmp(gold_str(t->g->j, "params.normalise_by", "biased"), "unbiased");
 	struct conv_shape s = { t->n, t->h, t->w, c, t->h, t->w, c, 1, 1, 1, 0, 1, 1 };
 	float *x = input(t, "x"), *y = fresh(t, (size_t)rows * c), *dy = input(t, "dy"), *h;
-	struct bn k = { rows, c, fresh(t, c), fresh(t, c), (float)(rows - less), input(t, "gamma"),
-		input(t, "beta"), ACT_LINEAR, fresh(t, c), fresh(t, c) };
+	struct bn k = { rows, c, (float)(rows - less), ACT_LINEAR, fresh(t, c), fresh(t, c),
+		input(t, "gamma"), input(t, "beta"), fresh(t, c), fresh(t, c) };
 	void *ws = workspace(t, &s);
 	const struct bn_ops *b = t->d->bn;
 
@@ -152,8 +152,8 @@ run_bn_infer(struct layer_case *t)
 	int rows = t->n * t->h * t->w, c = t->c;
 	struct conv_shape s = { t->n, t->h, t->w, c, t->h, t->w, c, 1, 1, 1, 0, 1, 1 };
 	float *x = input(t, "x"), *y = fresh(t, (size_t)rows * c), *dy = input(t, "dy");
-	struct bn k = { rows, c, input(t, "running_mean"), input(t, "running_var"), 1,
-		input(t, "gamma"), input(t, "beta"), ACT_LINEAR, fresh(t, c), fresh(t, c) };
+	struct bn k = { rows, c, 1, ACT_LINEAR, input(t, "running_mean"), input(t, "running_var"),
+		input(t, "gamma"), input(t, "beta"), fresh(t, c), fresh(t, c) };
 	void *ws = workspace(t, &s);
 	const struct bn_ops *b = t->d->bn;
 

@@ -91,14 +91,14 @@ run_route(struct layer_case *t)
 		const char *src = YAJL_GET_STRING(YAJL_GET_ARRAY(order)->values[i]);
 		int k = src[1] - '0', c = (int)tensor(t, src)->dim[1], part = c / groups;
 
-		struct slice there = { rows, part, input(t, src), c, part * id, y, yc, to, 0 };
-		struct slice back = { rows, part, dy, yc, to, NULL, c, part * id, 1 };
+		struct slice there = { rows, part, input(t, src), c, part * id, y, yc, to };
+		struct slice back = { rows, part, dy, yc, to, NULL, c, part * id };
 
 		if (!dx[k])
 			dx[k] = fresh(t, tensor(t, src)->n);
 		back.dst = dx[k];
-		t->d->layer->slice(t->d, &there);
-		t->d->layer->slice(t->d, &back);
+		t->d->layer->slice(t->d, &there, 0);
+		t->d->layer->slice(t->d, &back, 1);
 		to += part;
 	}
 	check(t, "y", y);
@@ -115,8 +115,8 @@ run_shortcut(struct layer_case *t)
 	const struct st_tensor *x = tensor(t, "x"), *f;
 	int c = (int)x->dim[1], rows = (int)(x->n / x->dim[1]);
 	float *y = input(t, "x"), *z = fresh(t, x->n), *dy = input(t, "dy"), *df;
-	struct slice s = { rows, 0, NULL, 0, 0, y, c, 0, 1 };
-	struct slice back = { rows, 0, dy, c, 0, NULL, 0, 0, 1 };
+	struct slice s = { rows, 0, NULL, 0, 0, y, c, 0 };
+	struct slice back = { rows, 0, dy, c, 0, NULL, 0, 0 };
 	char name[16];
 
 	for (int k = 0; k < 8; k++) {
@@ -126,7 +126,7 @@ run_shortcut(struct layer_case *t)
 		s.c = c < (int)f->dim[1] ? c : (int)f->dim[1];
 		s.src = input(t, name);
 		s.src_c = (int)f->dim[1];
-		t->d->layer->slice(t->d, &s);
+		t->d->layer->slice(t->d, &s, 1);
 	}
 	t->d->layer->activate(t->d, (int)x->n, act_of(t), y, z);
 	check(t, "y", z);
@@ -142,7 +142,7 @@ run_shortcut(struct layer_case *t)
 		back.c = c < (int)f->dim[1] ? c : (int)f->dim[1];
 		back.dst = df;
 		back.dst_c = (int)f->dim[1];
-		t->d->layer->slice(t->d, &back);
+		t->d->layer->slice(t->d, &back, 1);
 		snprintf(name, sizeof name, "dfrom%d", k);
 		check(t, name, df);
 	}

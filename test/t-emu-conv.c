@@ -144,7 +144,7 @@ batchnorm(struct run *r, const void *arg)
 	float *rm = data(r, c), *rv = data(r, c), *w = data(r, 5 * c), *fb = room(r, c);
 	void *ws = hold(r, r->d->bn->workspace(r->d, b->rows, c));
 	const struct bn_ops *o = r->d->bn;
-	struct bn k = { b->rows, c, mean, m2, (float)b->rows, gamma, beta, b->act, dg, db };
+	struct bn k = { b->rows, c, (float)b->rows, b->act, mean, m2, gamma, beta, dg, db };
 
 	o->moments(r->d, &k, y, ws);
 	if (b->given)

@@ -76,13 +76,13 @@ wiring(struct run *r, const void *arg)
 	const struct map *m = (const struct map *)arg;
 	int rows = m->n * m->h * m->w, c = m->c, n = rows * c;
 	void *a = acts(r, n), *b = acts(r, rows * (c + 3)), *s = act_room(r, n), *t = acts(r, n);
-	struct slice some = { rows, c - 1, b, c + 3, 2, a, c, 1, 0 };
-	struct slice more = { rows, c, b, c + 3, 1, a, c, 0, 1 };
+	struct slice some = { rows, c - 1, b, c + 3, 2, a, c, 1 };
+	struct slice more = { rows, c, b, c + 3, 1, a, c, 0 };
 	const struct layer_ops *o = r->d->layer;
 
-	o->slice(r->d, &some);
+	o->slice(r->d, &some, 0);
 	take_acts(r, a, n);
-	o->slice(r->d, &more);
+	o->slice(r->d, &more, 1);
 	take_acts(r, a, n);
 	o->accumulate(r->d, n, a, s, 0);
 	o->accumulate(r->d, n, t, s, 1);

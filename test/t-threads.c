@@ -41,7 +41,7 @@ results(int threads, const struct conv_shape *s, size_t *len)
 	float *x = random_floats(d, nx, 1), *w = random_floats(d, nw, 2), *dy = random_floats(d, ny,
 	    3);
 	float *out = random_floats(d, ny + nx + nw + 4 * k, 4), *sums = out + ny + nx + nw;
-	struct bn b = { rows, s->k, sums, sums + k, (float)rows, w, w, ACT_LEAKY, sums + 2 * k,
+	struct bn b = { rows, s->k, (float)rows, ACT_LEAKY, sums, sums + k, w, w, sums + 2 * k,
 		sums + 3 * k };
 	void *ws = d->ops->alloc(d, d->conv->workspace(d, s, 1));
 

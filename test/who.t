@@ -125,7 +125,7 @@ my %for_nccl = map { $_ => 1 } qw(meet_beats meet_id meet_noted meet_slept shm_b
 my (%called, %tested);
 $called{$_->[1]} = 1 for grep { $_->[0] ne $_->[2] } @call;
 for (`nm -A -u test/*.o 2>/dev/null`) { $tested{$1} = 1 if /\bU (\S+)$/ }
-my @lonely = grep { !$called{$_} && !/^(stbir?_|_Z)/ && grep { $part{$_} } keys %{$def{$_}} }
+my @lonely = grep { !$called{$_} && !/^(stbir?_|_Z|DW\.)/ && grep { $part{$_} } keys %{$def{$_}} }
     sort keys %def;
 SKIP: {
 	skip('no test in C is built', 1) unless %tested;
