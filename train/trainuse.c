@@ -30,7 +30,7 @@ static const struct { const char *key, *neutral; int loss, aug; } uses[] = {
 int
 train_free_setting(const char *key)
 {
-	static const char *const list[] = { "patience", "plan", "save", "stall", "steps",
+	static const char *const list[] = { "check", "patience", "plan", "save", "stall", "steps",
 		"threads" };
 
 	for (size_t i = 0; i < sizeof list / sizeof *list; i++)
