@@ -255,6 +255,8 @@ void train_tell_ranks(const struct train_cmd *);	/* a resumed run of other ranks
 /* Compute threads of one of so many ranks of this host; joined: a launcher has made them. */
 int train_threads(const struct train_cmd *, int ranks, int joined);
 char *train_command(const struct train_cmd *);	/* the options that determine numbers; free() */
+/* What must be the same on all ranks, for world_agree; free(). */
+char *train_told(const struct train_cmd *);
 int train_free_setting(const char *key);	/* -R may give it another value */
 /* The training of one rank: exit status 0, 1 (message in err), 130, 143. */
 int train_rank(struct train_cmd *, const struct world *, struct err *);
