@@ -83,7 +83,7 @@ loader_options(struct train_cmd *c, int rank)
 {
 	struct loader_opts o = { .seed = c->from.seed, .batch = c->recipe.batch, .rank = rank,
 		.ranks = (int)c->ranks, .parts = c->recipe.train.parts, .threads = (int)c->jobs,
-		.aug = c->recipe.aug, .size_arg = c };
+		.aug = c->recipe.aug, .size_arg = c, .grey = c->cfg->net.c == 1 };
 
 	if (c->recipe.size.rule != SIZE_FIXED)
 		o.size = size_at;
