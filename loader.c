@@ -36,6 +36,7 @@ struct worker {
 	size_t cap;
 	struct truth *truth;		/* a sample's labels before they are counted */
 	size_t truth_cap;
+	float *rgb;			/* grey: a sample before it is of one channel */
 };
 struct loader {
 	struct shard *shard;
@@ -89,6 +90,12 @@ take(unsigned char *base, size_t *at, size_t n, size_t size)
 }
 
 static size_t
+channels(const struct loader_opts *o)
+{
+	return o->grey ? 1 : 3;
+}
+
+static size_t
 lay_out(const struct loader_opts *o, unsigned char *base, struct berth **ring)
 {
 	size_t at = 0, n = (size_t)most(o), d = (size_t)depth(o);
@@ -100,8 +107,8 @@ lay_out(const struct loader_opts *o, unsigned char *base, struct berth **ring)
 		struct berth *k = base ? &s[i] : &none;
 		struct truth *room;
 
-		k->batch.x =
-		    (float *)take(base, &at, n * (size_t)o->w * (size_t)o->h * 3, sizeof(float));
+		k->batch.x = (float *)take(base, &at, n * (size_t)o->w * (size_t)o->h *
+		    channels(o), sizeof(float));
 		k->batch.record = (long *)take(base, &at, n, sizeof(long));
 		k->batch.fit = (struct fit *)take(base, &at, n, sizeof(struct fit));
 		k->batch.pic_w = (int *)take(base, &at, n, sizeof(int));
@@ -195,6 +202,8 @@ decode(struct worker *k, long record, struct sample *s, struct err *e)
 		return err_set(e,
 		    "%s: record %ld (%s): the picture is %dx%d, its labels are for %dx%d",
 		    shard_path(sh, record), record, r.name, s->im.w, s->im.h, r.w, r.h);
+	if (k->l->o.grey)
+		image_grey(&s->im);
 	return 0;
 }
 
@@ -243,6 +252,8 @@ make(struct worker *k, struct berth *s, int i, struct err *e)
 	int n = augment_picks(&l->o.aug, l->o.seed, t, pick), bad = 0, boxes = 0, done = 0;
 	int kept[AUG_PICTURES];
 	struct sample in[AUG_PICTURES];
+	size_t pixels = (size_t)b->w * (size_t)b->h;
+	float *x = b->x + (size_t)i * pixels * channels(&l->o);
 
 	for (; done < n && !bad; done++) {
 		if (!l->o.in_order)
@@ -255,7 +266,9 @@ make(struct worker *k, struct berth *s, int i, struct err *e)
 		k->truth = (struct truth *)xgrow(k->truth, &k->truth_cap, (size_t)boxes + 1,
 		    sizeof *k->truth);
 		boxes = augment_sample(&l->o.aug, l->o.seed, t, in, n, b->w, b->h, l->o.max_truth,
-		    k->warp, b->x + (size_t)i * (size_t)b->w * (size_t)b->h * 3, k->truth);
+		    k->warp, l->o.grey ? k->rgb : x, k->truth);
+		if (l->o.grey)
+			image_one(k->rgb, pixels, x);
 		truths_room(&s->of[i], (size_t)boxes);
 		memcpy(s->of[i].v, k->truth, (size_t)boxes * sizeof *k->truth);
 		s->of[i].n = boxes;
@@ -405,8 +418,12 @@ loader_open(struct shard *sh, const struct loader_opts *o, long first, long step
 
 		k->l = l;
 		k->warp = warp_open();
+		if (o->grey)
+			k->rgb = (float *)xmalloc((size_t)o->w * (size_t)o->h * 3 *
+			    sizeof *k->rgb);
 		if (pthread_create(&k->thread, NULL, run, k)) {
 			warp_close(k->warp);
+			free(k->rgb);
 			err_set(
 			    e, "loader: the system gives %d threads of %d", l->nworker, o->threads);
 			loader_close(l);
@@ -432,6 +449,7 @@ loader_close(struct loader *l)
 		warp_close(k->warp);
 		free(k->buf);
 		free(k->truth);
+		free(k->rgb);
 	}
 	for (int i = 0; i < l->depth; i++) {
 		for (int b = 0, n = most(&l->o); b < n; b++)

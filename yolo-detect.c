@@ -192,13 +192,26 @@ agrees(const struct cfg *given, const char *path, const char *text, struct err *
 	    "leave out -c, or name the run.cfg of that training", given->path, line, i, key, path);
 }
 
-/* The cfg: -c, else what a checkpoint carries; and how its loss decodes classes. */
+/* The names that a checkpoint carries, a line each; an empty one is none. */
+static void
+own_names(struct dataset *d, const char *text)
+{
+	for (const char *p = text; p && *p; p += strcspn(p, "\n"), p += *p == '\n') {
+		char *name = xasprintf("%.*s", (int)strcspn(p, "\n"), p);
+
+		label_new_class(d, *name ? name : NULL, d->nclass);
+		free(name);
+	}
+}
+
+/* The cfg: -c, else what a checkpoint carries; its class names unless -n gives some; and how its
+ * loss decodes classes. */
 static int
 open_cfg(struct job *j, const struct cmd *c, struct err *e)
 {
 	const char *path = c->arg['w'], *loss = NULL;
 	struct st *st = NULL;
-	char *text;
+	char *text, *names;
 	int bad;
 
 	if (strcmp(path, "-") && access(path, R_OK))
@@ -211,6 +224,9 @@ open_cfg(struct job *j, const struct cmd *c, struct err *e)
 	if (st && (loss = st_meta(st, "loss")) && loss_kind(loss) >= 0)
 		j->softmax = detect_softmax((enum loss_kind)loss_kind(loss));
 	text = st ? checkpoint_cfg(st) : NULL;
+	names = st && !c->arg['n'] ? checkpoint_names(st) : NULL;
+	own_names(&j->names, names);
+	free(names);
 	if (c->arg['c'])
 		j->cfg = cfg_read(c->arg['c'], e);
 	else if (text)
@@ -372,7 +388,7 @@ open_job(struct job *j, const struct cmd *c, struct err *e)
 	    !(j->det = detector_open(j->dev, j->cfg, &d, e)) || load(j, c, e) ||
 	    open_tables(j, c, e))
 		return -1;
-	w.names = c->arg['n'] ? &j->names : NULL;
+	w.names = j->names.nclass ? &j->names : NULL;
 	w.truth = settings_str(&c->set, "ids") ? &j->truth : NULL;
 	w.classes = j->det->classes;
 	return (j->out = detwrite_open(&w, e)) ? 0 : -1;

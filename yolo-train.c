@@ -60,6 +60,7 @@ main(int argc, char **argv)
 	struct world w = { 0 };
 	struct err e = { "" };
 	sigset_t later;
+	char *told;
 	int status, joined;
 
 	calm_threads(argv);
@@ -81,6 +82,12 @@ main(int argc, char **argv)
 	w.deadline = settings_num(&c.set, "stall");
 	if ((joined = world_find(&w, &e)) < 0)
 		die(1, "%s", e.msg);
+	if (joined) {
+		told = train_told(&c);
+		if (world_agree(&w, told, &e))
+			world_fail(&w, e.msg);
+		free(told);
+	}
 	if (!joined && sync_fork(&w, (int)c.ranks, &status) < 0) {
 		train_close(&c);
 		return status;

@@ -128,6 +128,7 @@ int keys_add(struct keys *, const void *, size_t);	/* its number: n - 1 where it
 int keys_find(const struct keys *, const void *, size_t);	/* -1: not there */
 const char *keys_text(const struct keys *, int);	/* with a NUL; until the next keys_add */
 void keys_free(struct keys *);
+uint64_t keys_hash(const void *, size_t);	/* fast, and no secret */
 
 /* ---- opt.c: -O key=value ------------------------------------------------------------------- */
 

@@ -10,9 +10,10 @@
 
 struct key { size_t at, n; uint64_t hash; };	/* n bytes of text, and a NUL */
 
-static uint64_t
-hash(const char *s, size_t n)
+uint64_t
+keys_hash(const void *bytes, size_t n)
 {
+	const char *s = (const char *)bytes;
 	uint64_t h = n, v = 0;
 	size_t i = 0;
 
@@ -46,7 +47,7 @@ keys_find(const struct keys *k, const void *bytes, size_t n)
 {
 	const char *s = (const char *)bytes;
 
-	return k->n ? k->slot[slot_of(k, s, n, hash(s, n))] - 1 : -1;
+	return k->n ? k->slot[slot_of(k, s, n, keys_hash(s, n))] - 1 : -1;
 }
 
 static void
@@ -68,7 +69,7 @@ int
 keys_add(struct keys *k, const void *bytes, size_t n)
 {
 	const char *s = (const char *)bytes;
-	uint64_t h = hash(s, n);
+	uint64_t h = keys_hash(s, n);
 	size_t at;
 
 	if (2 * (size_t)k->n >= k->nslot)

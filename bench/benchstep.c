@@ -177,7 +177,7 @@ load_weights(struct bench *b, struct err *e)
 	struct weights w = { 0 };
 	struct loader_opts lo = { .batch = b->recipe.batch, .ranks = 1, .w = b->cfg->l[0].in_w,
 		.h = b->cfg->l[0].in_h, .threads = b->jobs,
-		.aug = b->recipe.aug };
+		.aug = b->recipe.aug, .grey = b->cfg->net.c == 1 };
 
 	weights_init(b->cfg, &b->net->par, 0, &w);
 	trainer_put(b->t, &w);

@@ -249,9 +249,9 @@ detect_one(struct detector *t, const struct picture *p, int i)
 static const float *
 inputs_of(struct detector *t, const struct pictures *in, const int *at, int m)
 {
-	size_t all = 3 * (size_t)t->w * (size_t)t->h;
 	const struct layer *l0 = &t->cfg->l[0];
-	size_t x = 3 * (size_t)l0->in_w * (size_t)l0->in_h;
+	size_t all = (size_t)l0->in_c * (size_t)t->w * (size_t)t->h;
+	size_t x = (size_t)l0->in_c * (size_t)l0->in_w * (size_t)l0->in_h;
 
 	if (t->net->opt.batch == 1 || (x == all && !at[0] && at[m - 1] == m - 1))
 		return in->x + (size_t)at[0] * all;
@@ -376,8 +376,8 @@ detector_open(struct dev *d, const struct cfg *c, const struct detect_opts *o, s
 	t->h = t->cfg->l[0].in_h;
 	t->stride = cfg_stride(t->cfg);
 	if (no.batch > 1)
-		t->dec->stage = (float *)xcalloc(3 * (size_t)no.batch * (size_t)t->w,
-		    (size_t)t->h * sizeof(float));
+		t->dec->stage = (float *)xcalloc((size_t)t->cfg->l[0].in_c *
+		    (size_t)no.batch * (size_t)t->w, (size_t)t->h * sizeof(float));
 	for (int k = 0; k < n; k++) {
 		const struct layer *l = &t->cfg->l[head[k]];
 
@@ -429,7 +429,7 @@ detector_inputs(const struct detector *t, int threads)
 {
 	struct input_opts o = { .batch = t->opt.batch, .threads = threads, .w = t->w, .h = t->h,
 		.stretch = t->opt.stretch, .rect = t->opt.rect ? t->stride : 0,
-		.resize = t->opt.resize };
+		.grey = t->cfg->l[0].in_c == 1, .resize = t->opt.resize };
 
 	return o;
 }

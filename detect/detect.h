@@ -89,7 +89,7 @@ struct picture {
 struct pictures {		/* a batch */
 	int n;
 	struct picture *pic;
-	/* [n][h][w][3], 0..1; as long as input_opts.batch.  With rect a picture's input begins at
+	/* [n][h][w][3], or of 1; 0..1; as long as input_opts.batch.  With rect a picture's input begins at
 	 * the same place, and is shorter. */
 	float *x;
 };
@@ -98,6 +98,7 @@ struct input_opts {
 	int w, h;			/* network input */
 	int stretch;			/* instead of a letterbox */
 	int rect;			/* the net's stride: letterboxes without needless border */
+	int grey;			/* inputs of one channel, not three */
 	int keep;			/* keep the decoded pictures */
 	int stored;			/* EXIF's orientation is not applied to files */
 	enum resize_kind resize;

@@ -47,7 +47,23 @@ reset(struct tray *s)
 static size_t
 net_floats_of(const struct input_opts *o)
 {
-	return (size_t)o->w * (size_t)o->h * 3;
+	return (size_t)o->w * (size_t)o->h * (o->grey ? 1 : 3);
+}
+
+/* A picture as input of one channel; its own colours stay. */
+static void
+grey_input(const struct image *px, const struct picture *p, enum resize_kind resize, float *x)
+{
+	size_t n = (size_t)p->net_w * (size_t)p->net_h;
+	float *rgb = (float *)xmalloc(n * 3 * sizeof *rgb);
+	struct image grey = image_new(px->w, px->h);
+
+	memcpy(grey.px, px->px, (size_t)px->w * (size_t)px->h * 3);
+	image_grey(&grey);
+	image_to_net(&grey, p->fit, resize, p->net_w, p->net_h, rgb);
+	image_one(rgb, n, x);
+	image_free(&grey);
+	free(rgb);
 }
 
 /* The picture's file: its bytes, which lie in *buf; NULL: the reason is in e. */
@@ -104,7 +120,10 @@ load(const struct inputs *in, const struct where *w, struct picture *p, float *x
 	p->fit = o->stretch ? fit_stretch(px.w, px.h, o->w, o->h) : o->rect ?
 	    fit_rect(px.w, px.h, o->w, o->h, o->rect, &p->net_w, &p->net_h) :
 	    fit_letterbox(px.w, px.h, o->w, o->h);
-	image_to_net(&px, p->fit, o->resize, p->net_w, p->net_h, x);
+	if (o->grey)
+		grey_input(&px, p, o->resize, x);
+	else
+		image_to_net(&px, p->fit, o->resize, p->net_w, p->net_h, x);
 	if (o->keep)
 		p->px = px;
 	else

@@ -527,7 +527,7 @@ read_pictures(struct quanter *z, struct err *e)
 	const struct layer *l0 = &z->cfg->l[0];
 	size_t n = (size_t)l0->in_c * (size_t)l0->in_h * (size_t)l0->in_w;
 	struct input_opts o = { .batch = 1, .threads = z->o->threads, .w = l0->in_w,
-		.h = l0->in_h, .resize = z->o->resize };
+		.h = l0->in_h, .resize = z->o->resize, .grey = l0->in_c == 1 };
 	char *arg[1] = { (char *)z->o->calib };
 	struct inputs *in = inputs_open(arg, 1, &o);
 	struct pictures *p;

@@ -97,6 +97,22 @@ image_decode(const void *bytes, size_t n, struct image *im, struct err *e)
 }
 
 void
+image_grey(struct image *im)
+{
+	unsigned char *p = im->px;
+
+	for (size_t i = 0; i < (size_t)im->w * (size_t)im->h; i++, p += 3)
+		p[0] = p[1] = p[2] = (unsigned char)((77 * p[0] + 150 * p[1] + 29 * p[2]) >> 8);
+}
+
+void
+image_one(const float *rgb, size_t n, float *one)
+{
+	for (size_t i = 0; i < n; i++)
+		one[i] = rgb[3 * i];
+}
+
+void
 image_turn(struct image *im, int o)
 {
 	int w = im->w, h = im->h;

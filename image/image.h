@@ -54,6 +54,9 @@ void image_threads(int n);
 int pnm_decode(const unsigned char *, size_t n, struct image *, struct err *);
 int image_jpeg(const struct image *, int quality, unsigned char **out, size_t *n, struct err *);
 int image_load(const char *path, struct image *, struct err *);	/* turned as EXIF says */
+/* To brightness, as stb_image computes it: three equal channels.  And the one of n such pixels. */
+void image_grey(struct image *);
+void image_one(const float *rgb, size_t n, float *one);
 struct image image_new(int w, int h);
 void image_free(struct image *);
 /* 8-bit resize of src to dst->w x dst->h (stb or half-pixel bilinear). */

@@ -55,6 +55,7 @@ struct loader_opts {
 	int w, h;			/* network input, or the largest when size is given */
 	int threads;
 	long total;	/* samples of the whole run, 0: steps * batch (the last is whole) */
+	int grey;			/* pictures of one channel, not three */
 	int in_order;			/* validation: sample t is record t, one pass */
 	int max_truth;			/* per image, 0: all */
 	struct augment aug;
@@ -69,7 +70,7 @@ struct batch {
 	long t0;			/* first sample of this rank's slice */
 	int n, w, h;			/* images of this rank; w h of the input */
 	int n_global;			/* images in the whole batch */
-	float *x;			/* [n][h][w][3], 0..1 */
+	float *x;			/* [n][h][w][3], or of 1; 0..1 */
 	struct truth *truth;
 	int ntruth;
 	long *record;			/* which record each image is (mosaic: its first picture) */

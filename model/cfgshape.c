@@ -330,15 +330,15 @@ cfg_floats(const struct cfg *c, int i)
 	       (long)d->k * (d->bn ? 4 : 1);
 }
 
-/* The loader's batches and the detector's have three floats a pixel: a net of another number would
- * read beyond them, or take one colour's rows for the next pixels. */
+/* The loader's batches and the detector's have three floats a pixel, or one: a net of another
+ * number would read beyond them. */
 int
 cfg_pictures(const struct cfg *c, struct err *e)
 {
-	if (c->net.c == 3)
+	if (c->net.c == 3 || c->net.c == 1)
 		return 0;
-	return err_set(e, "%s:%d: channels=%d, but pictures are read as RGB: want channels=3",
-	    c->path, c->net.c_line, c->net.c);
+	return err_set(e, "%s:%d: channels=%d, but pictures are read as RGB or grey: want "
+	    "channels=3 or 1", c->path, c->net.c_line, c->net.c);
 }
 
 /* Do two cfgs compute the same from the same weights?

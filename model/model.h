@@ -119,7 +119,7 @@ int cfg_resize(struct cfg *, int w, int h, struct err *);
  * NULL: they do not.  Sizes of the input and what only training or suppression reads may differ. */
 const char *cfg_other(const struct cfg *, const struct cfg *, int *layer);
 int cfg_heads(const struct cfg *, int *index, int max);	/* the yolo/region layers; their number */
-int cfg_pictures(const struct cfg *, struct err *);	/* -1: its input is no RGB picture */
+int cfg_pictures(const struct cfg *, struct err *);	/* -1: its input is no picture */
 int cfg_stride(const struct cfg *);	/* the largest stride of a head: sizes are multiples */
 double cfg_flops(const struct cfg *, int layer); /* 2 x multiply-adds of a convolution, else 0 */
 long cfg_floats(const struct cfg *, int layer);	/* floats of this layer in a .weights file */

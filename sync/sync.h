@@ -26,6 +26,10 @@ struct world {
 /* Join the world that srun, mpirun or torchrun made.  1: joined; 0: there is none, *w is one rank;
  * -1: there is one that cannot be joined.  Before any device or thread pool is touched. */
 int world_find(struct world *w, struct err *);
+/* All ranks were told the same, or nobody begins.  told: a line "what<TAB>value" for each thing
+ * that determines the numbers, the same things in the same order on each.  -1: which rank differs,
+ * in what; the same message on all. */
+int world_agree(const struct world *, const char *told, struct err *);
 int world_rank(void);	/* of this process in such a world, not joined yet; else 0 */
 /* Or make one: the parent forks n children, waits, and ends all when one dies.  In a child it
  * returns its rank.  -1: this is the parent, all is over and said; the program exits with

@@ -115,3 +115,57 @@ world_find(struct world *w, struct err *e)
 	}
 	return 0;
 }
+
+/* ---- what the ranks were told -------------------------------------------------------------- */
+
+/* Lines of a and b that differ, as "what A, not B", into out; n: its length. */
+static void
+differences(const char *a, const char *b, char *out, size_t n)
+{
+	size_t at = 0;
+
+	out[0] = 0;
+	while (*a && *b && at < n) {
+		size_t la = strcspn(a, "\n"), lb = strcspn(b, "\n"), key = strcspn(a, "\t\n");
+		size_t kb = strcspn(b, "\t\n");
+
+		if (la != lb || memcmp(a, b, la))
+			at += (size_t)snprintf(out + at, n - at, "%s%.*s %.*s, not %.*s",
+			    at ? "; " : "", (int)key, a, (int)(la - key - (key < la)),
+			    a + key + (key < la), (int)(lb - kb - (kb < lb)), b + kb + (kb < lb));
+		a += la + (a[la] == '\n');
+		b += lb + (b[lb] == '\n');
+	}
+}
+
+int
+world_agree(const struct world *w, const char *told, struct err *e)
+{
+	int turn = w->meet ? meet_turn(w->meet) : 0, odd = 0, other = 0;
+	const char *first, *x;
+	struct err why;
+	char what[700];
+
+	if (!w->meet)
+		return 0;
+	snprintf((char *)meet_small(w->meet, w->rank, turn), MEET_SMALL, "%s", told);
+	if (meet_begin(w->meet, w->rank, w->deadline > 0 ? w->deadline : 60, "agree", 0, e))
+		return -1;
+	first = (const char *)meet_small(w->meet, 0, turn);
+	for (int i = 1; i < w->size && !odd; i++)
+		odd = strcmp(first, (const char *)meet_small(w->meet, i, turn)) ? i : 0;
+	if (!odd)
+		return 0;
+	x = (const char *)meet_small(w->meet, odd, turn);
+	/* Three of which only the first differs: it is the first. */
+	if (odd == 1 && w->size > 2 && !strcmp(x, (const char *)meet_small(w->meet, 2, turn))) {
+		other = 1;
+		odd = 0;
+		differences(first, x, what, sizeof what);
+	} else
+		differences(x, first, what, sizeof what);
+	err_set(&why, "rank %d was told something else than rank %d: %s; want the same options, "
+	    "data and program for all", odd, other, what);
+	meet_fail(w->meet, why.msg);
+	return err_set(e, "%s", meet_failed(w->meet));
+}

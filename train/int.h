@@ -12,8 +12,11 @@ extern "C" {
 /* ---- trainrun.c: what the files of a run share --------------------------------------------- */
 
 size_t train_ring_bytes(struct train_cmd *);	/* what the loader takes */
-/* trainmem.c: -1: the run does not fit into memory, and the largest batch that does. */
-int train_memory(struct train_cmd *c, struct dev *d, struct err *e);
+/* Shows what train_fit found, once, and the memory, NULL: not known; not with -q. */
+void train_screen(struct train_cmd *, const char *memory);
+/* trainmem.c: -1: the run does not fit into memory, and the largest batch that does.  Of rank 0 the
+ * screen comes before. */
+int train_memory(struct train_cmd *c, struct dev *d, int rank, struct err *e);
 /* The device of a rank: -d, one of a list, or the best there is. */
 struct dev *train_device(const struct train_cmd *, int rank, const struct dev_opts *, struct err *);
 /* The checkpoint before the last one, and into a message that the last is damaged. */

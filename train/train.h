@@ -211,7 +211,9 @@ struct val_opts {
 struct validator *validator_open(struct dev *, const struct cfg *, const struct val_opts *,
     struct err *);
 void validator_close(struct validator *);
-int validator_undefined(struct validator *, int col);	/* without a box that it counts */
+/* What a detector that finds nothing scores: a figure of COCO's is 0, or -1 where no box of the
+ * truth is one that it counts. */
+int validation_none(struct shard *, struct val_result *, struct err *);
 /* Detect on the whole shard with these parameters (device memory) and score.  The values pass
  * through the text that yolo-detect prints, so the result is that of the pipe to the last digit.
  * 1: it was stopped. */
@@ -237,11 +239,14 @@ struct train_cmd {
 	struct checkpoint from;		/* step 0 for a new run */
 	struct shard *train, *val;	/* val NULL: no validation */
 	int threads;			/* compute threads of a rank */
+	char *scratch;	/* check=1 of a new run: a folder in its place, which goes again */
+	char *screen;		/* what train_fit found, to be shown before the first step */
 };
 /* Options, resume, data (packed into the run's folder unless it is a shard), cfg and recipe.
  * Starts no thread and touches no device.  The message is empty where yolo-prep has said it. */
 int train_prepare(struct train_cmd *, struct err *);
-int train_fit(struct train_cmd *, struct err *);	/* trainfit.c: -1: it could learn nothing */
+/* trainfit.c: -1: it could learn nothing.  Leaves the screen. */
+int train_fit(struct train_cmd *, struct err *);
 /* trainuse.c: what the user should know of this run, each in one line. */
 void train_tell_unused(const struct train_cmd *);	/* settings that it does not look at */
 /* A resumed run of another length; epochs: what it had, NULL: no -e. */
@@ -250,6 +255,8 @@ void train_tell_ranks(const struct train_cmd *);	/* a resumed run of other ranks
 /* Compute threads of one of so many ranks of this host; joined: a launcher has made them. */
 int train_threads(const struct train_cmd *, int ranks, int joined);
 char *train_command(const struct train_cmd *);	/* the options that determine numbers; free() */
+/* What must be the same on all ranks, for world_agree; free(). */
+char *train_told(const struct train_cmd *);
 int train_free_setting(const char *key);	/* -R may give it another value */
 /* The training of one rank: exit status 0, 1 (message in err), 130, 143. */
 int train_rank(struct train_cmd *, const struct world *, struct err *);

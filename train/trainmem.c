@@ -110,17 +110,34 @@ rank_bytes(struct train_cmd *c, struct dev *d, int batch)
 	return n;
 }
 
+/* room HUGE_VAL: it is not known here. */
+static void
+show(struct train_cmd *c, double need, double room)
+{
+	double ranks = (double)c->ranks;
+	char text[100];
+	int n = snprintf(text, sizeof text, "%.2f GB wanted", need * ranks / 1e9);
+
+	if (room < HUGE_VAL)
+		snprintf(text + n, sizeof text - (size_t)n, ", %.2f GB free", room > 0 ?
+		    room * ranks / 1e9 : 0);
+	train_screen(c, text);
+}
+
 int
-train_memory(struct train_cmd *c, struct dev *d, struct err *e)
+train_memory(struct train_cmd *c, struct dev *d, int rank, struct err *e)
 {
 	const char *where, *limit = "within this process's limit (ulimit -v)";
 	double all = free_bytes(&where), own = address_left(c), ranks = (double)c->ranks;
 	double room = all / ranks < own ? all / ranks : own;
 	double need = rank_bytes(c, d, c->recipe.batch);
 	int lo = 0, hi = c->recipe.batch;
+	int gpu = !strncmp(d->name, "cuda", 4);
 	char advice[120];
 
-	if (need <= room || !strncmp(d->name, "cuda", 4))
+	if (!rank)
+		show(c, need, gpu ? HUGE_VAL : room);
+	if (need <= room || gpu)
 		return 0;
 	while (hi - lo > 1) {
 		int mid = (lo + hi) / 2;

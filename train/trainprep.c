@@ -23,6 +23,7 @@ static int train_weigh(struct train_cmd *c, struct err *e);
 
 static int train_data(struct train_cmd *c, struct err *e);
 
+#define HELD "%s: holds a run (last.safetensors): -R goes on with it, -o names another folder"
 static const char letters[] = "ALSbenpsw";	/* saved in the checkpoint */
 
 /* All options that determine numbers, one a line, sorted; also those that only end or save. */
@@ -41,7 +42,8 @@ options_text(const struct train_cmd *c)
 		if (*p != 'L')
 			continue;
 		for (int i = 0; c->set.tab[i].key; i++)	/* O sorts after L */
-			if (c->set.val[i] && strcmp(c->set.tab[i].key, "plan"))
+			if (c->set.val[i] && strcmp(c->set.tab[i].key, "plan") &&
+			    strcmp(c->set.tab[i].key, "check"))
 				fprintf(f, "O=%s=%s\n", c->set.tab[i].key, c->set.val[i]);
 	}
 	fclose(f);
@@ -384,12 +386,44 @@ lock_dir(struct train_cmd *c, struct err *e)
 	    c->dir) : 0;
 }
 
+static void
+on_end(int sig)
+{
+	(void)sig;			/* what is left to do is removing the folder */
+}
+
+/* A check of a new run makes no folder of it: what it packs lies beside, and goes again. */
+static int
+scratch_dir(struct train_cmd *c, struct err *e)
+{
+	size_t n = strlen(c->dir);
+	char *dir, *last = path_join(c->dir, "last.safetensors");
+	int there = !access(last, F_OK);
+
+	free(last);
+	if (there)
+		return err_set(e, HELD, c->dir);
+	while (n > 1 && c->dir[n - 1] == '/')
+		n--;
+	dir = xasprintf("%.*s", (int)n, c->dir);
+	c->scratch = path_tmp(dir);
+	free(dir);
+	tmp_begin(c->scratch);
+	catch_end(on_end, .1);
+	if (mkdir(c->scratch, 0777))
+		return err_set(e, "%s: %s", c->scratch, strerror(errno));
+	c->dir = c->scratch;
+	return 0;
+}
+
 static int
 open_dir(struct train_cmd *c, struct err *e)
 {
 	char *last;
 	int there;
 
+	if (settings_int(&c->set, "check") && !c->resume)
+		return scratch_dir(c, e);
 	if (mkdir(c->dir, 0777) && errno != EEXIST)
 		return err_set(e, "%s: %s", c->dir, strerror(errno));
 	if (lock_dir(c, e))
@@ -399,9 +433,7 @@ open_dir(struct train_cmd *c, struct err *e)
 	there = !access(last, F_OK);
 	free(last);
 	if (there && !c->resume)
-		return err_set(e,
-		    "%s: holds a run (last.safetensors): -R goes on with it, -o names another "
-		    "folder", c->dir);
+		return err_set(e, HELD, c->dir);
 	if (!there && c->resume)
 		return err_set(e, "%s: no last.safetensors to resume from", c->dir);
 	return 0;
@@ -423,6 +455,22 @@ demo_defaults(struct train_cmd *c, struct err *e)
 	if (!c->arg['v'])
 		c->arg['v'] = "data/demo-val.shard";
 	return 0;
+}
+
+/* The last line of the screen wants the device, as the plan of the memory does. */
+static int
+check_only(struct train_cmd *c, struct err *e)
+{
+	struct dev_opts o = { .threads = c->threads, .exact = (int)settings_int(&c->set, "exact"),
+		.emulate = (int)settings_int(&c->set, "emulate") };
+	struct dev *d = dev_precision(&o, c->arg['p'], e) ? NULL : train_device(c, 0, &o, e);
+	int w, h, bad;
+
+	schedule_size_max(&c->recipe.size, &w, &h);
+	bad = !d || cfg_resize(c->cfg, w, h, e) || train_memory(c, d, 0, e);
+	dev_close(d);
+	c->planned = 1;
+	return bad ? -1 : 0;
 }
 
 static int
@@ -475,8 +523,8 @@ names_text(struct shard *train)
 	return text;
 }
 
-int
-train_prepare(struct train_cmd *c, struct err *e)
+static int
+prepare(struct train_cmd *c, struct err *e)
 {
 	const char *steps;
 	char *was;
@@ -529,7 +577,21 @@ train_prepare(struct train_cmd *c, struct err *e)
 	c->threads = train_threads(c, (int)c->ranks, 0);
 	if (steps && atol(steps) < c->from.step)
 		warn("-O steps=%s: the run is at step %ld already", steps, c->from.step);
+	if (settings_int(&c->set, "check"))
+		return check_only(c, e);
 	return settings_int(&c->set, "plan") ? print_plan(c, e) : 0;
+}
+
+int
+train_prepare(struct train_cmd *c, struct err *e)
+{
+	int bad = prepare(c, e);
+
+	if (c->scratch) {
+		path_remove(c->scratch);
+		tmp_end(c->scratch);
+	}
+	return bad;
 }
 
 void
@@ -543,6 +605,8 @@ train_close(struct train_cmd *c)
 	if (c->lock > 0)
 		close(c->lock);
 	free(c->saved);
+	free(c->scratch);
+	free(c->screen);
 	free(c->recipe.cls_weight);
 }
 

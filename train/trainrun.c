@@ -83,7 +83,7 @@ loader_options(struct train_cmd *c, int rank)
 {
 	struct loader_opts o = { .seed = c->from.seed, .batch = c->recipe.batch, .rank = rank,
 		.ranks = (int)c->ranks, .parts = c->recipe.train.parts, .threads = (int)c->jobs,
-		.aug = c->recipe.aug, .size_arg = c };
+		.aug = c->recipe.aug, .size_arg = c, .grey = c->cfg->net.c == 1 };
 
 	if (c->recipe.size.rule != SIZE_FIXED)
 		o.size = size_at;
@@ -194,7 +194,7 @@ open_sizes(struct train_run *r, const struct net_opts *o, struct err *e)
 	int w, h, bad;
 
 	schedule_size_max(p, &w, &h);
-	if (cfg_resize(c, w, h, e) || train_memory(r->c, r->dev, e) ||
+	if (cfg_resize(c, w, h, e) || train_memory(r->c, r->dev, r->sync->rank, e) ||
 	    !(net = net_open(r->dev, c, o, e)))
 		return NULL;
 	for (int i = bad = 0; i < SIZE_TRIES && p->rule != SIZE_FIXED && !bad; i++) {
@@ -944,21 +944,6 @@ val_head(char head[200])
 	return head;
 }
 
-/* A figure that stays undefined has no best. */
-static int
-check_best(const struct train_run *r, const char *path, struct err *e)
-{
-	int best = r->c->recipe.best;
-
-	if (validator_undefined(r->val, 0))
-		return err_set(e, "%s: no box to validate with in its %ld pictures: want pictures "
-		    "with labels, or no -v", path, shard_count(r->c->val));
-	if (validator_undefined(r->val, best))
-		return err_set(e, "%s: no box that %s is about: -O best names another figure",
-		    path, val_name[best]);
-	return 0;
-}
-
 /* Rank 0: logs, run.cfg, the validator. */
 static int
 run_files(struct train_run *r, struct err *e)
@@ -967,8 +952,7 @@ run_files(struct train_run *r, struct err *e)
 	struct val_opts vo = { .shard = c->val, .batch = run_per_rank(c), .threads = (int)c->jobs,
 		.loss = c->recipe.train.loss.kind, .rect = (int)settings_int(&c->set, "rect"),
 		.sync = r->sync, .stop = end_asked };
-	char *path, head[200];
-	int bad = 0;
+	char head[200];
 
 	if (r->sync->rank)
 		return 0;
@@ -977,13 +961,7 @@ run_files(struct train_run *r, struct err *e)
 	if (write_cfg(r, e) || !(r->log = open_log(r, "log.tsv", log_head, NULL, e)) ||
 	    !(r->vallog = open_log(r, "val.tsv", val_head(head), c->from.rows, e)))
 		return -1;
-	path = path_join(c->dir, "val.shard");
-	if (c->val)
-		r->val = validator_open(r->dev, c->cfg, &vo, e);
-	if (c->val)
-		bad = !r->val || check_best(r, path, e);
-	free(path);
-	if (bad)
+	if (c->val && !(r->val = validator_open(r->dev, c->cfg, &vo, e)))
 		return -1;
 	return show(r, log_head, e);
 }

@@ -22,6 +22,7 @@ const struct setting train_settings[] = {
 	{ "box_gain", NULL, "0..inf",
 	    "weight of the box term (1 with ciou; not in darknet's losses)" },
 	{ "bucket", "6250000", "int 1..inf", "floats of a gradient bucket between ranks" },
+	{ "check", "0", "0|1", "print what the run would learn from, and stop" },
 	{ "class_counts", NULL, "text",
 	    "weight classes by the inverse of these counts, with commas; auto: those of the data; "
 	    "none (the cfg's counters_per_class)" },

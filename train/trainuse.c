@@ -26,11 +26,14 @@ static const struct { const char *key, *neutral; int loss, aug; } uses[] = {
 	{ "mosaic_end", "1", EVERY, A_MOSAIC }, { "resize", "stb", EVERY, A_NONE },
 };
 
+static const char *const augs[] = { [AUG_NONE] = "none", [AUG_DARKNET] = "darknet",
+	[AUG_ULTRA2019] = "ultralytics-2019", [AUG_MOSAIC] = "mosaic" };
+
 /* -R may give these another value: they end a run, save it or compute it, and no more. */
 int
 train_free_setting(const char *key)
 {
-	static const char *const list[] = { "patience", "plan", "save", "stall", "steps",
+	static const char *const list[] = { "check", "patience", "plan", "save", "stall", "steps",
 		"threads" };
 
 	for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -70,8 +73,6 @@ say(struct list *l, const char *why)
 void
 train_tell_unused(const struct train_cmd *c)
 {
-	static const char *const augs[] = { [AUG_NONE] = "none", [AUG_DARKNET] = "darknet",
-		[AUG_ULTRA2019] = "ultralytics-2019", [AUG_MOSAIC] = "mosaic" };
 	const struct recipe *r = &c->recipe;
 	const struct train_opts *t = &r->train;
 	int cfgs = r->policy == RUN_CFG, cosine = cfgs && r->net.policy == LR_COSINE;
@@ -220,6 +221,89 @@ train_command(const struct train_cmd *c)
 			fprintf(f, " -O %s=", c->set.tab[i].key);
 			quote(f, c->set.val[i]);
 		}
+	fclose(f);
+	return out;
+}
+
+/* ---- what a rank was told ------------------------------------------------------------------ */
+
+/* Of a file's bytes, read a piece at a time. */
+static uint64_t
+file_hash(const char *path)
+{
+	enum { PIECE = 1 << 20 };
+	char *buf = (char *)xmalloc(PIECE);
+	FILE *f = fopen(path, "rb");
+	uint64_t h[2] = { 0, 0 };
+	size_t n;
+
+	while (f && (n = fread(buf, 1, PIECE, f)) > 0) {
+		h[1] = keys_hash(buf, n);
+		h[0] = keys_hash(h, sizeof h);
+	}
+	if (f)
+		fclose(f);
+	free(buf);
+	return h[0];
+}
+
+/* The checksums of a checkpoint stand for its numbers. */
+static uint64_t
+checkpoint_hash(const char *dir)
+{
+	char *path = path_join(dir, "last.safetensors");
+	struct err e;
+	struct st *st = st_open(path, &e);
+	const char *sums = st ? st_meta(st, "checksums") : NULL;
+	uint64_t h = sums ? keys_hash(sums, strlen(sums)) : 0;
+
+	st_close(st);
+	free(path);
+	return h;
+}
+
+static void
+put_text(FILE *f, const char *what, const char *value)
+{
+	if (strlen(value) > 80)
+		fprintf(f, "%s\t%.40s... (%016llx)\n", what, value,
+		    (unsigned long long)keys_hash(value, strlen(value)));
+	else
+		fprintf(f, "%s\t%s\n", what, value);
+}
+
+/* What it is that determines the numbers, not how it was said: -b 8 is the cfg's batch=8. */
+char *
+train_told(const struct train_cmd *c)
+{
+	const struct recipe *r = &c->recipe;
+	const struct settings *s = &c->set;
+	size_t n = 0;
+	char *out = NULL;
+	FILE *f = open_memstream(&out, &n);
+
+	if (!f)
+		die(1, "out of memory");
+	fprintf(f, "version\t" YOLO_VERSION "\nbatch\t%d\nseed\t%llu\nloss\t%s\n"
+	    "augmentation\t%s\nside\t%dx%d\nprecision\t%s\n", r->batch,
+	    (unsigned long long)c->from.seed, loss_name(r->train.loss.kind), augs[r->aug.kind],
+	    r->net.w, r->net.h, c->arg['p'] ? c->arg['p'] : "fp32");
+	fprintf(f, "learning rate\t%.9g\nlength\t%ld steps, %ld pictures\n", r->net.lr, r->steps,
+	    r->total);
+	fprintf(f, "training data\t%s\nvalidation\t%s\n", shard_uuid(c->train), c->val ?
+	    shard_uuid(c->val) : "none");
+	for (int i = 0; s->tab[i].key; i++) {
+		const char *key = s->tab[i].key, *v = settings_str(s, key);
+		char *what = xasprintf("-O %s", key);
+
+		if (!train_free_setting(key) || !strcmp(key, "save") || !strcmp(key, "steps"))
+			put_text(f, what, v ? v : "unset");
+		free(what);
+	}
+	fprintf(f, "cfg\t%016llx\nstep\t%ld\nweights\t%016llx\n",
+	    (unsigned long long)keys_hash(c->cfg->text, strlen(c->cfg->text)), c->from.step,
+	    (unsigned long long)(c->resume ? checkpoint_hash(c->dir) : c->arg['w'] ?
+	    file_hash(c->arg['w']) : 0));
 	fclose(f);
 	return out;
 }

@@ -175,14 +175,21 @@ score(struct validator *v, struct val_result *r)
 	eval_close(ev);
 }
 
-/* COCO's figures are -1 where no box of the truth counts, and 0 where none of them was found. */
 int
-validator_undefined(struct validator *v, int col)
+validation_none(struct shard *s, struct val_result *r, struct err *e)
 {
-	struct val_result none;
+	struct validator v = { .shard = s };
 
-	score(v, &none);
-	return col < 12 && none.col[col] < 0;
+	if (eval_truth_shard(&v.truth, s, e))
+		return -1;
+	eval_defaults(&v.opt);
+	v.opt.rules = 1u << EV_COCO;
+	v.opt.threads = 1;
+	v.found = (struct found *)xcalloc((size_t)v.truth.n + 1, sizeof *v.found);
+	score(&v, r);
+	free(v.found);
+	eval_truth_close(&v.truth);
+	return 0;
 }
 
 int
