@@ -221,6 +221,7 @@ detect_one(struct detector *t, const struct picture *p, int i)
 {
 	struct cands *c = &t->dec->pic[i];
 	struct fit back = fit_back(t, p);
+	struct nms_in boxes;
 	int n, left = 0;
 
 	free(c->det);
@@ -238,7 +239,8 @@ detect_one(struct detector *t, const struct picture *p, int i)
 			return 0;
 		}
 	}
-	n = nms_run(&t->opt.nms, c->box, c->score, c->obj, (int)c->n, t->classes, &c->det);
+	boxes = (struct nms_in){ c->box, c->score, c->obj, (int)c->n, t->classes };
+	n = nms_run(&t->opt.nms, &boxes, &c->det);
 	for (int k = 0; k < n; k++)	/* what lies in the border only is not in the picture */
 		if (det_map(&c->det[k], &back, p->w, p->h, t->opt.clip) || !t->opt.clip)
 			c->det[left++] = c->det[k];
