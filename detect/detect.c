@@ -129,11 +129,11 @@ decode_box(const struct head *h, int a, int row, int col, const float *p, float 
 {
 	const struct def_yolo *d = h->d;
 	const float *anchor = d->anchor + 2 * (h->region ? a : d->mask[a]);
-	float k = h->region ? 1 : d->scale_x_y, off = (k - 1) / 2;
-	float x = (k * probability(h, p[0]) - off + (float)col) * h->sx;
-	float y = (k * probability(h, p[1]) - off + (float)row) * h->sy;
-	float w = anchor[0] * (d->new_coords ? 4 * p[2] * p[2] : expf(p[2]));
-	float g = anchor[1] * (d->new_coords ? 4 * p[3] * p[3] : expf(p[3]));
+	float k = h->region ? 1 : d->scale_x_y;
+	float x = fn_centre(k, probability(h, p[0]), col, h->sx);
+	float y = fn_centre(k, probability(h, p[1]), row, h->sy);
+	float w = fn_side(d->new_coords, p[2], anchor[0]), g = fn_side(d->new_coords, p[3],
+	    anchor[1]);
 
 	if (h->region) {
 		w *= h->sx;
