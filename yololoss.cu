@@ -62,18 +62,18 @@ softmax_row(const float *z, float *d, int c, int cls, double gain)
 	return log(sum) + top - z[cls];
 }
 
-/* first: of this head's groups; part: [3][groups]. */
+/* part: [3][groups]. */
 KERNEL
-square_k(struct head_view v, int groups, const int *first, const struct loss_row *row,
-    struct gains g, double *part)
+square_k(struct head_view v, struct loss_groups q, struct gains g, double *part)
 {
-	EACH (i, groups) {
-		int at = row[first[i]].cell * (v.c + 5);
+	EACH (i, q.n) {
+		const struct loss_row *row = q.row;
+		int at = row[q.first[i]].cell * (v.c + 5);
 		const float *z = v.raw + at;
 		float *d = v.grad + at;
 		double xy = 0, wh = 0, cls = 0, sx = fn_sigmoid(z[0]), sy = fn_sigmoid(z[1]);
 
-		for (int k = first[i]; k < first[i + 1]; k++) {
+		for (int k = q.first[i]; k < q.first[i + 1]; k++) {
 			double x = sx - row[k].x, y = sy - row[k].y, w = z[2] - row[k].w,
 			    h = z[3] - row[k].h;
 
@@ -88,8 +88,8 @@ square_k(struct head_view v, int groups, const int *first, const struct loss_row
 		}
 		d[4] = 1;
 		part[i] = xy;
-		part[groups + i] = wh;
-		part[2 * groups + i] = cls;
+		part[q.n + i] = wh;
+		part[2 * q.n + i] = cls;
 	}
 }
 
@@ -99,39 +99,43 @@ struct rect { double x, y, w, h; };
 /* Overlap and hull of p and t with slopes by p's x y w h. */
 struct hull { double i, cw, ch, di[4], dcw[4], dch[4]; };
 
-DEVICE void
-hull_side(double p, double pw, double t, double tw, double *in, double *hull, double din[2],
-    double dhull[2])
+/* The same along an axis, slopes by the centre and by the side. */
+struct side { double in, hull, din[2], dhull[2]; };
+
+DEVICE struct side
+hull_side(double p, double pw, double t, double tw)
 {
 	double pl = p - pw / 2, pr = p + pw / 2, tl = t - tw / 2, tr = t + tw / 2;
+	struct side s;
 
-	*in = fmin(pr, tr) - fmax(pl, tl);
-	*hull = fmax(pr, tr) - fmin(pl, tl);
-	din[0] = (pr < tr) - (pl > tl);
-	din[1] = ((pr < tr) + (pl > tl)) / 2.;
-	dhull[0] = (pr > tr) - (pl < tl);
-	dhull[1] = ((pr > tr) + (pl < tl)) / 2.;
+	s.in = fmin(pr, tr) - fmax(pl, tl);
+	s.hull = fmax(pr, tr) - fmin(pl, tl);
+	s.din[0] = (pr < tr) - (pl > tl);
+	s.din[1] = ((pr < tr) + (pl > tl)) / 2.;
+	s.dhull[0] = (pr > tr) - (pl < tl);
+	s.dhull[1] = ((pr > tr) + (pl < tl)) / 2.;
+	return s;
 }
 
 DEVICE struct hull
 hull_of(struct rect p, struct rect t)
 {
 	struct hull m = { 0, 0, 0, { 0 }, { 0 }, { 0 } };
-	double iw, ih, dx[2], dy[2], cx[2], cy[2];
+	struct side x = hull_side(p.x, p.w, t.x, t.w), y = hull_side(p.y, p.h, t.y, t.h);
 
-	hull_side(p.x, p.w, t.x, t.w, &iw, &m.cw, dx, cx);
-	hull_side(p.y, p.h, t.y, t.h, &ih, &m.ch, dy, cy);
-	m.dcw[0] = cx[0];
-	m.dcw[2] = cx[1];
-	m.dch[1] = cy[0];
-	m.dch[3] = cy[1];
-	if (iw < 0 || ih < 0)
+	m.cw = x.hull;
+	m.ch = y.hull;
+	m.dcw[0] = x.dhull[0];
+	m.dcw[2] = x.dhull[1];
+	m.dch[1] = y.dhull[0];
+	m.dch[3] = y.dhull[1];
+	if (x.in < 0 || y.in < 0)
 		return m;
-	m.i = iw * ih;
-	m.di[0] = ih * dx[0];
-	m.di[1] = iw * dy[0];
-	m.di[2] = ih * dx[1];
-	m.di[3] = iw * dy[1];
+	m.i = x.in * y.in;
+	m.di[0] = y.in * x.din[0];
+	m.di[1] = x.in * y.din[0];
+	m.di[2] = y.in * x.din[1];
+	m.di[3] = x.in * y.din[1];
 	return m;
 }
 
@@ -218,24 +222,25 @@ class_row(const struct kind *r, const float *z, float *d, int c, int cls, double
 /* part: [2][groups]; mult: weights of the classes, or NULL.  Where truths share a cell, archive
  * keeps the last objectness target, ciou the largest. */
 KERNEL
-box_k(struct head_view v, int groups, const int *first, const struct loss_row *row, struct kind r,
-    struct gains g, const float *mult, double *part)
+box_k(struct head_view v, struct loss_groups q, struct kind r, struct gains g, const float *mult,
+    double *part)
 {
-	EACH (i, groups) {
-		int cell = row[first[i]].cell, at = cell * (v.c + 5);
+	EACH (i, q.n) {
+		const struct loss_row *row = q.row;
+		int cell = row[q.first[i]].cell, at = cell * (v.c + 5);
 		const float *z = v.raw + at;
 		float *d = v.grad + at;
 		double by[4], slope[4], box = 0, cls = 0, target = 0;
 		struct rect p = predict(&v, z, cell % v.a, r.ciou, by);
 
-		for (int k = first[i]; k < first[i + 1]; k++) {
+		for (int k = q.first[i]; k < q.first[i + 1]; k++) {
 			struct rect t = { row[k].x, row[k].y, row[k].w, row[k].h };
 			double iou = r.ciou ? ciou(p, t, slope) : giou(p, t, slope);
 			double y = 1 - r.gr + r.gr * fmax(iou, 0.0), m = mult ?
 			    mult[row[k].cls] : 1;
 
 			box += 1 - iou;
-			target = !r.ciou || y > target || k == first[i] ? y : target;
+			target = !r.ciou || y > target || k == q.first[i] ? y : target;
 			for (int e = 0; e < 4; e++)
 				d[e] -= (float)(g.box * slope[e] * by[e]);
 			if (v.c > 1)
@@ -243,7 +248,7 @@ box_k(struct head_view v, int groups, const int *first, const struct loss_row *r
 		}
 		d[4] = (float)target;
 		part[i] = box;
-		part[groups + i] = cls;
+		part[q.n + i] = cls;
 	}
 }
 
@@ -338,8 +343,8 @@ static void
 run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
     struct loss_sums *sums)
 {
-	int groups = a->group[h + 1] - a->group[h], chunks;
-	const int *first = a->first + a->group[h];
+	struct loss_groups q = loss_groups(a, h);
+	int chunks;
 	struct gains g = gains_of(s, h);
 	struct kind r = rule_of(s);
 	struct head_view v;
@@ -347,13 +352,13 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
 
 	loss_view(s, h, &v);
 	d->ops->zero(d, v.grad, (size_t)fn_boxes(&v) * (v.c + 5) * sizeof *v.grad);
-	part = a->part + loss_sums_add(sums, groups);
-	loss_sums_add(sums, groups);
+	part = a->part + loss_sums_add(sums, q.n);
+	loss_sums_add(sums, q.n);
 	if (is_square(s)) {
-		loss_sums_add(sums, groups);
-		RUN(d, square_k, groups, v, groups, first, a->row, g, part);
+		loss_sums_add(sums, q.n);
+		RUN(d, square_k, q.n, v, q, g, part);
 	} else
-		RUN(d, box_k, groups, v, groups, first, a->row, r, g, a->mult[0], part);
+		RUN(d, box_k, q.n, v, q, r, g, a->mult[0], part);
 	chunks = fn_chunks(fn_boxes(&v));
 	part = a->part + loss_sums_add(sums, chunks);
 	RUNROWS(d, obj_k, chunks, v, r, (float)g.obj, part);
@@ -397,5 +402,4 @@ run(struct dev *d, const struct loss *s, const struct truth *truth, int ntruth,
 #ifdef __cplusplus
 extern "C"
 #endif
-const struct loss_ops BACKEND(yololoss) = { loss_workspace, BACKEND(loss_decode),
-	assign_count, run };
+const struct loss_ops BACKEND(yololoss) = { loss_workspace, assign_count, run };

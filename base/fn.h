@@ -67,6 +67,20 @@ fn_logistic(float x)
 	return 1 / (1 + fn_exp(-x));
 }
 
+/* A detection head's box along an axis: its centre in a row of cells, s the logistic of its entry, k
+ * scale_x_y; its side, x the raw entry, or with new_coords (square) its logistic. */
+DEVICE float
+fn_centre(float k, float s, int cell, float size)
+{
+	return (k * s - (k - 1) / 2 + (float)cell) * size;
+}
+
+DEVICE float
+fn_side(int square, float x, float anchor)
+{
+	return (square ? 4 * x * x : expf(x)) * anchor;
+}
+
 /* tanh(ln(1 + e^x)) = (q^2 + 2q) / (q^2 + 2q + 2), q = e^x; beyond 20 it is 1 to the last bit. */
 DEVICE float
 fn_tanh_softplus(float x)

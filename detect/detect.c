@@ -129,11 +129,11 @@ decode_box(const struct head *h, int a, int row, int col, const float *p, float 
 {
 	const struct def_yolo *d = h->d;
 	const float *anchor = d->anchor + 2 * (h->region ? a : d->mask[a]);
-	float k = h->region ? 1 : d->scale_x_y, off = (k - 1) / 2;
-	float x = (k * probability(h, p[0]) - off + (float)col) * h->sx;
-	float y = (k * probability(h, p[1]) - off + (float)row) * h->sy;
-	float w = anchor[0] * (d->new_coords ? 4 * p[2] * p[2] : expf(p[2]));
-	float g = anchor[1] * (d->new_coords ? 4 * p[3] * p[3] : expf(p[3]));
+	float k = h->region ? 1 : d->scale_x_y;
+	float x = fn_centre(k, probability(h, p[0]), col, h->sx);
+	float y = fn_centre(k, probability(h, p[1]), row, h->sy);
+	float w = fn_side(d->new_coords, p[2], anchor[0]), g = fn_side(d->new_coords, p[3],
+	    anchor[1]);
 
 	if (h->region) {
 		w *= h->sx;
@@ -221,6 +221,7 @@ detect_one(struct detector *t, const struct picture *p, int i)
 {
 	struct cands *c = &t->dec->pic[i];
 	struct fit back = fit_back(t, p);
+	struct nms_in boxes;
 	int n, left = 0;
 
 	free(c->det);
@@ -238,7 +239,8 @@ detect_one(struct detector *t, const struct picture *p, int i)
 			return 0;
 		}
 	}
-	n = nms_run(&t->opt.nms, c->box, c->score, c->obj, (int)c->n, t->classes, &c->det);
+	boxes = (struct nms_in){ c->box, c->score, c->obj, (int)c->n, t->classes };
+	n = nms_run(&t->opt.nms, &boxes, &c->det);
 	for (int k = 0; k < n; k++)	/* what lies in the border only is not in the picture */
 		if (det_map(&c->det[k], &back, p->w, p->h, t->opt.clip) || !t->opt.clip)
 			c->det[left++] = c->det[k];

@@ -39,17 +39,15 @@ struct nms {			/* a method is a name of golden/nms; nms_method fills in the rest
 };
 /* Fill in a method's defaults; -1: no such method, err lists them. */
 int nms_method(struct nms *, const char *name, struct err *);
-/* box[n][4] = left top right bottom, score[n][classes], objectness[n] or NULL; a box whose
- * objectness is not above score_thresh never takes part, nor a score or box that is not finite.
- * Returns the number of detections in *out (free()): higher score first, then lower index, then
- * lower class. */
-int nms_run(const struct nms *, const float *box, const float *score, const float *objectness,
-    int n, int classes, struct det **out);
-/* The same from decoded rows [n][5 + classes]: centre, size, objectness, class probabilities, as
- * loss_ops.decode writes them.  *bad, unless NULL: rows dropped because something in them is not
- * finite. */
-int nms_decoded(const struct nms *, const float *row, int n, int classes, struct det **out,
-    int *bad);
+struct nms_in {
+	const float *box, *score;	/* [n][4] left top right bottom, [n][classes] */
+	const float *objectness;	/* [n] or NULL */
+	int n, classes;
+};
+/* A box whose objectness is not above score_thresh never takes part, nor a score or box that is not
+ * finite.  Returns the number of detections in *out (free()): higher score first, then lower index,
+ * then lower class. */
+int nms_run(const struct nms *, const struct nms_in *, struct det **out);
 /* From network input pixels to those of a picture that lies in it so; clip: to the picture's
  * borders.  0: nothing of the box is left. */
 int det_map(struct det *, const struct fit *, int pic_w, int pic_h, int clip);

@@ -16,10 +16,8 @@ struct nms_cand {
 };
 struct nms_work {
 	const struct nms *m;
-	const float *box;		/* [n][4], left top right bottom */
-	const float *score, *obj;	/* class scores and objectness of box 0; obj NULL: none */
-	int stride, obj_stride, times;	/* floats between boxes; times: score is score * obj */
-	int classes, sets;
+	const struct nms_in *in;
+	int sets;
 	struct nms_cand *c;			/* in the order of rule 2 */
 	int nc;
 	size_t cap;
@@ -83,9 +81,7 @@ nms_passes(const struct nms *m, float score)
 static float
 nms_score(const struct nms_work *w, int box, int k)
 {
-	float f = w->times ? w->obj[(size_t)box * (size_t)w->obj_stride] : 1;
-
-	return f * w->score[(size_t)box * (size_t)w->stride + (size_t)k];
+	return w->in->score[(size_t)box * (size_t)w->in->classes + (size_t)k];
 }
 
 static void
@@ -124,10 +120,10 @@ add_box(struct nms_work *w, int box)
 	int best = -1;
 
 	if (w->m->rule == NMS_R_OBJECTNESS) {
-		add_cand(w, w->obj[(size_t)box * (size_t)w->obj_stride], box, 0);
+		add_cand(w, w->in->objectness[box], box, 0);
 		return;
 	}
-	for (int k = 0; k < w->classes; k++) {
+	for (int k = 0; k < w->in->classes; k++) {
 		float s = nms_score(w, box, k);
 
 		if (!nms_passes(w->m, s))
@@ -206,61 +202,26 @@ sets(const struct nms *m, int classes)
 }
 
 int
-nms_run(const struct nms *m, const float *box, const float *score, const float *objectness,
-    int n, int classes, struct det **out)
+nms_run(const struct nms *m, const struct nms_in *in, struct det **out)
 {
-	struct nms_work w = { .m = m, .box = box, .score = score, .obj = objectness,
-	    .stride = classes, .obj_stride = 1, .classes = classes, .sets = sets(m, classes) };
+	struct nms_work w = { .m = m, .in = in, .sets = sets(m, in->classes) };
 	struct nms plain;
 
-	if (m->rule == NMS_R_OBJECTNESS && !objectness) { /* nothing to order by but the scores */
-		plain = *m;
+	if (m->rule == NMS_R_OBJECTNESS && !in->objectness) {
+		plain = *m;		/* nothing to order by but the scores */
 		plain.rule = NMS_R_GREEDY;
 		plain.agnostic = 1;
 		w.m = &plain;
 	}
-	for (int i = 0; i < n; i++) {
-		const float *b = box + 4 * (size_t)i;
+	for (int i = 0; i < in->n; i++) {
+		const float *b = in->box + 4 * (size_t)i;
 
-		if (objectness && !nms_passes(m, objectness[i]))
+		if (in->objectness && !nms_passes(m, in->objectness[i]))
 			continue;
 		if (all_finite(b, 4) && size_ok(m, (double)b[2] - b[0], (double)b[3] - b[1]))
 			add_box(&w, i);
 	}
 	return suppress(&w, out);
-}
-
-int
-nms_decoded(const struct nms *m, const float *row, int n, int classes, struct det **out, int *bad)
-{
-	float *box = (float *)xmalloc((size_t)n * 4 * sizeof *box + 1);
-	struct nms_work w = { .m = m, .box = box, .score = row + 5, .obj = row + 4,
-	    .stride = classes + 5, .obj_stride = classes + 5, .times = 1, .classes = classes,
-	    .sets = sets(m, classes) };
-	int r, dropped = 0;
-
-	for (int i = 0; i < n; i++) {
-		const float *p = row + (size_t)i * (size_t)w.stride;
-		float *b = box + 4 * (size_t)i;
-
-		if (p[4] <= m->score_thresh)
-			continue;
-		if (!all_finite(p, w.stride)) {
-			dropped++;
-			continue;
-		}
-		b[0] = p[0] - p[2] / 2;
-		b[1] = p[1] - p[3] / 2;
-		b[2] = p[0] + p[2] / 2;
-		b[3] = p[1] + p[3] / 2;
-		if (size_ok(m, p[2], p[3]))
-			add_box(&w, i);
-	}
-	r = suppress(&w, out);
-	free(box);
-	if (bad)
-		*bad = dropped;
-	return r;
 }
 
 int
@@ -352,7 +313,7 @@ suppresses(const struct nms *m, const float *a, const float *b)
 static const float *
 box_of(const struct nms_work *w, int cand)
 {
-	return w->box + 4 * (size_t)w->c[cand].box;
+	return w->in->box + 4 * (size_t)w->c[cand].box;
 }
 
 static int
@@ -449,11 +410,11 @@ merge_all(struct nms_work *w, int i)
 static void
 emit_classes(struct nms_work *w, int box)
 {
-	for (int k = 0; k < w->classes; k++) {
+	for (int k = 0; k < w->in->classes; k++) {
 		float s = nms_score(w, box, k);
 
 		if (nms_passes(w->m, s))
-			nms_emit(w, w->box + 4 * (size_t)box, s, k, box);
+			nms_emit(w, w->in->box + 4 * (size_t)box, s, k, box);
 	}
 }
 

@@ -144,11 +144,16 @@ apply(struct dev *d, const struct bn *b, const void *y, void *z, void *ws)
 	RUN(d, apply_k, b->rows * b->c, *b, inv, y, z);
 }
 
-/* db[p][c] and dg[p][c] of a strip, by p: what b.dbeta and b.dgamma are the sums of. */
+/* db[p][c] and dg[p][c] of a strip of so many rows, by p: what b.dbeta and b.dgamma are the sums
+ * of. */
+struct bn_strips { int each; float *db, *dg; };
+
 KERNEL
-back_strip_k(struct bn b, const float *inv, const void *y, const void *dz, int each, float *db,
-    float *dg)
+back_strip_k(struct bn b, const float *inv, const void *y, const void *dz, struct bn_strips s)
 {
+	int each = s.each;
+	float *db = s.db, *dg = s.dg;
+
 	BY_ACT(b.act, FOLD (p, (b.rows + each - 1) / each, r, p * each,
 	    least(b.rows, p * each + each), i, b.c) {
 		int at = p * b.c + i;
@@ -179,9 +184,10 @@ back_sums(struct dev *d, const struct bn *b, const void *y, const void *dz, void
 {
 	int c = b->c, each = strip_rows(c), parts = strips(b->rows, c);
 	float *inv = (float *)ws, *db = inv + c, *dg = db + (size_t)parts * (size_t)c;
+	struct bn_strips s = { each, db, dg };
 
 	RUN(d, inv_k, c, b->m2, b->count, c, inv);
-	RUN(d, back_strip_k, parts * c, *b, inv, y, dz, each, db, dg);
+	RUN(d, back_strip_k, parts * c, *b, inv, y, dz, s);
 	RUNROWS(d, add_strips_k, c, db, parts, c, 0, b->dbeta);
 	RUNROWS(d, add_strips_k, c, dg, parts, c, 0, b->dgamma);
 }

@@ -19,7 +19,8 @@ enum { PART = 1 << 28 };	/* numbers of all partial sums, at most, with more than
 enum { MANY = 64 };	/* channels that keep vectors busy by themselves */
 
 struct axis { int to, from, mul, div, base; };	/* sizes written and read */
-struct sweep { int n, k, size, step; struct axis y, x; };	/* step: -dilation for dgrad */
+/* step: -dilation for dgrad; add: to what is there */
+struct sweep { int n, k, size, step, add; struct axis y, x; };
 
 /* The pixel, along an axis, that pixel at reads by a tap at this step; -1: none. */
 DEVICE int
@@ -39,7 +40,7 @@ dw_widen_k(const float *w, int taps, int k, float *wide)
 
 /* Along rows; mul and div are 1.  y[row][p] (+)= sum over taps of x[p's source] * w[tap][p % k] */
 KERNEL
-dw_rows_k(struct sweep g, const void *x, const float *wide, int add, void *y)
+dw_rows_k(struct sweep g, const void *x, const float *wide, void *y)
 {
 	PIECES (r, g.n * g.y.to, i, g.x.to * g.k, len) {
 		int b = r / g.y.to, at = r - b * g.y.to, to = r * g.x.to * g.k + i;
@@ -47,7 +48,7 @@ dw_rows_k(struct sweep g, const void *x, const float *wide, int add, void *y)
 		float sum[PIECE];
 
 		WITHIN (j, len)
-			sum[j] = add ? load(y, to + j) : 0;
+			sum[j] = g.add ? load(y, to + j) : 0;
 		for (int t = 0, ty = 0, tx = 0; t < g.size * g.size; t++, w += g.k + PIECE) {
 			int sy = source(g.y, at, ty * g.step), off = g.x.base + tx * g.step;
 			int lo = -off * g.k - i, hi = (g.x.from - off) * g.k - i;
@@ -66,14 +67,14 @@ dw_rows_k(struct sweep g, const void *x, const float *wide, int add, void *y)
 
 /* Pixel by pixel: any stride, and what is better with many channels. */
 KERNEL
-dw_pixels_k(struct sweep g, const void *x, const float *w, int add, void *y)
+dw_pixels_k(struct sweep g, const void *x, const float *w, void *y)
 {
 	PIECES (o, g.n * g.y.to * g.x.to, f, g.k, len) {
 		int r = o / g.x.to, b = r / g.y.to, t = 0;
 		float sum[PIECE];
 
 		WITHIN (j, len)
-			sum[j] = add ? load(y, o * g.k + f + j) : 0;
+			sum[j] = g.add ? load(y, o * g.k + f + j) : 0;
 		for (int ty = 0; ty < g.size; ty++) {
 			int sy = source(g.y, r - b * g.y.to, ty * g.step);
 
@@ -92,15 +93,17 @@ dw_pixels_k(struct sweep g, const void *x, const float *w, int add, void *y)
 	}
 }
 
-/* part[strip][tap][lane]: lanes is a multiple of k where the source lies densely, else k. */
-KERNEL
-dw_wgrad_k(struct sweep g, int rows, int strips, int lanes, const void *x, const void *dy,
-    float *part)
-{
-	int taps = g.size * g.size;
+/* n strips of rows of the output; lanes is a multiple of k where the source lies densely, else k. */
+struct strips { int rows, n, lanes; };
 
-	PIECES (q, strips * taps, i, lanes, len) {
-		int t = q % taps, r = q / taps * rows, end = r + rows, at = r % g.y.to;
+/* part[strip][tap][lane] */
+KERNEL
+dw_wgrad_k(struct sweep g, struct strips p, const void *x, const void *dy, float *part)
+{
+	int taps = g.size * g.size, lanes = p.lanes;
+
+	PIECES (q, p.n * taps, i, lanes, len) {
+		int t = q % taps, r = q / taps * p.rows, end = r + p.rows, at = r % g.y.to;
 		int b = r / g.y.to, skip = (g.x.mul - 1) * lanes;
 		int off = g.x.base + t % g.size * g.step;
 		int first = off < 0 ? (g.x.mul - 1 - off) / g.x.mul : 0;
@@ -112,19 +115,19 @@ dw_wgrad_k(struct sweep g, int rows, int strips, int lanes, const void *x, const
 		WITHIN (j, len)
 			sum[j] = 0;
 		for (; r < end; r++) {
-			int sy = source(g.y, at, t / g.size * g.step), p = sy < 0 ? INT_MAX : i;
+			int sy = source(g.y, at, t / g.size * g.step), o = sy < 0 ? INT_MAX : i;
 			int from = ((b * g.y.from + sy) * g.x.from + off) * g.k + i;
 			int to = r * g.x.to * g.k;
 
 			at = at + 1 < g.y.to ? at + 1 : (b++, 0);
-			for (; p < (last + 1) * g.k; p += lanes, from += lanes + skip) {
-				int lo = first * g.k - p, hi = (last + 1) * g.k - p;
+			for (; o < (last + 1) * g.k; o += lanes, from += lanes + skip) {
+				int lo = first * g.k - o, hi = (last + 1) * g.k - o;
 
 				lo = lo > 0 ? lo : 0;
 				hi = hi < len ? hi : len;
 				WITHIN (j, hi - lo)
 					sum[lo + j] += load(x, from + lo + j) *
-					    load(dy, to + p + lo + j);
+					    load(dy, to + o + lo + j);
 			}
 		}
 		WITHIN (j, len)
@@ -150,7 +153,7 @@ dw_add_k(const float *part, int strips, int taps, int k, int lanes, float *dw)
 static struct sweep
 forward_sweep(const struct conv_shape *s)
 {
-	struct sweep g = { s->n, s->k, s->size, s->dilation,
+	struct sweep g = { s->n, s->k, s->size, s->dilation, 0,
 		{ s->oh, s->h, s->stride_y, 1, -s->pad },
 		{ s->ow, s->w, s->stride_x, 1, -s->pad } };
 
@@ -158,9 +161,9 @@ forward_sweep(const struct conv_shape *s)
 }
 
 static struct sweep
-dgrad_sweep(const struct conv_shape *s)
+dgrad_sweep(const struct conv_shape *s, int add)
 {
-	struct sweep g = { s->n, s->k, s->size, -s->dilation,
+	struct sweep g = { s->n, s->k, s->size, -s->dilation, add,
 		{ s->h, s->oh, 1, s->stride_y, s->pad }, { s->w, s->ow, 1, s->stride_x, s->pad } };
 
 	return g;
@@ -205,39 +208,39 @@ workspace(struct dev *d, const struct conv_shape *s, int train)
 }
 
 static void
-sweep(struct dev *d, struct sweep g, const void *x, const float *w, void *y, int add, float *wide)
+sweep(struct dev *d, struct sweep g, const void *x, const float *w, void *y, float *wide)
 {
 	int taps = g.size * g.size;
 
 	if (g.x.mul > 1 || g.x.div > 1 || g.k >= MANY) {
-		RUN(d, dw_pixels_k, g.n * g.y.to * g.x.to * g.k, g, x, w, add, y);
+		RUN(d, dw_pixels_k, g.n * g.y.to * g.x.to * g.k, g, x, w, y);
 	} else {
 		RUN(d, dw_widen_k, taps * (g.k + PIECE), w, taps, g.k, wide);
-		RUN(d, dw_rows_k, g.n * g.y.to * g.x.to * g.k, g, x, (const float *)wide, add, y);
+		RUN(d, dw_rows_k, g.n * g.y.to * g.x.to * g.k, g, x, (const float *)wide, y);
 	}
 }
 
 static void
 forward(struct dev *d, const struct conv_shape *s, const void *x, const float *w, void *y, void *ws)
 {
-	sweep(d, forward_sweep(s), x, w, y, 0, (float *)ws);
+	sweep(d, forward_sweep(s), x, w, y, (float *)ws);
 }
 
 static void
 dgrad(struct dev *d, const struct conv_shape *s, const void *dy, const float *w, void *dx, int add,
     void *ws)
 {
-	sweep(d, dgrad_sweep(s), dy, w, dx, add, (float *)ws);
+	sweep(d, dgrad_sweep(s, add), dy, w, dx, (float *)ws);
 }
 
 static void
 wgrad(struct dev *d, const struct conv_shape *s, const void *x, const void *dy, float *dw, void *ws)
 {
-	int taps = s->size * s->size, n = strips(s), width = lanes(s);
+	struct strips p = { rows_of(s), strips(s), lanes(s) };
+	int taps = s->size * s->size;
 
-	RUN(d, dw_wgrad_k, n * taps * width, forward_sweep(s), rows_of(s), n, width, x, dy,
-	    (float *)ws);
-	RUNROWS(d, dw_add_k, taps * s->k, (const float *)ws, n, taps, s->k, width, dw);
+	RUN(d, dw_wgrad_k, p.n * taps * p.lanes, forward_sweep(s), p, x, dy, (float *)ws);
+	RUNROWS(d, dw_add_k, taps * s->k, (const float *)ws, p.n, taps, s->k, p.lanes, dw);
 }
 
 const struct conv_kind BACKEND(direct) = { fits, { workspace, forward, dgrad, wgrad } };

@@ -320,9 +320,11 @@ class_of(const struct conv_shape *s, int q)
 	return p;
 }
 
+/* What dgrad is given, but for the shape. */
+struct back { const void *dy; const float *w; void *dx; int add; void *ws; };
+
 static void
-dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const void *dy,
-    const float *w, void *dx, int add, void *ws)
+dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const struct back *b)
 {
 	struct class_plan p = class_of(s, q);
 	int cg = s->c / s->groups, kg = s->k / s->groups, off = group * cg;
@@ -332,28 +334,29 @@ dgrad_class(struct dev *d, const struct conv_shape *s, int group, int q, const v
 	struct flip flip = { s->size, cg, s->k, group * kg, kg, p.v, p.u };
 	struct scatter scatter = { s->h, s->w, s->c, off, cg, p.v.grid, p.u.grid, s->stride_y,
 		s->stride_x, q / s->stride_x, q % s->stride_x };
-	void *flipped = ws;
+	void *flipped = b->ws, *ws = item(flipped, (size_t)p.width * p.wl);
 
 	if (!p.rows)
 		return;
-	RUN(d, flip_k, p.width * cg, flip, w, p.wl, flipped);
-	ws = item(ws, (size_t)p.width * p.wl);
+	RUN(d, flip_k, p.width * cg, flip, b->w, p.wl, flipped);
 	TASKS (d, t, ceil_div(p.rows, p.m)) {
 		int r0 = t * p.m, n = p.rows - r0 < p.m ? p.rows - r0 : p.m;
 		STORED *col = (STORED *)item(ws, WORKER * area(p.m, p.ld + cg));
 		STORED *to = col + (size_t)n * p.ld;
-		struct factors f = { plain(s) ? item(dy, (size_t)r0 * s->k + group * kg) : col,
+		struct factors f = { plain(s) ? item(b->dy, (size_t)r0 * s->k + group * kg) : col,
 			flipped, plain(s) ? s->k : p.ld, p.wl };
 
 		if (p.width && !plain(s))
-			RUN(d, gather_k, n * p.width, g, (const STORED *)dy, r0, n, p.ld, col);
+			RUN(d, gather_k, n * p.width, g, (const STORED *)b->dy, r0, n, p.ld,
+			    col);
 		if (whole)
-			gemm_to(d, mnk(n, cg, p.width), &f, add,
-			    item(dx, (size_t)r0 * s->c + off), s->c);
+			gemm_to(d, mnk(n, cg, p.width), &f, b->add,
+			    item(b->dx, (size_t)r0 * s->c + off), s->c);
 		else {
 			if (p.width)
 				gemm_to(d, mnk(n, cg, p.width), &f, 0, to, cg);
-			RUN(d, scatter_k, n * cg, scatter, p.width ? to : NULL, r0, n, add, dx);
+			RUN(d, scatter_k, n * cg, scatter, p.width ? to : NULL, r0, n, b->add,
+			    b->dx);
 		}
 	}
 }
@@ -362,9 +365,11 @@ static void
 dgrad(struct dev *d, const struct conv_shape *s, const void *dy, const float *w, void *dx, int add,
     void *ws)
 {
+	struct back b = { dy, w, dx, add, ws };
+
 	for (int g = 0; g < s->groups; g++)
 		for (int q = 0; q < s->stride_y * s->stride_x; q++)
-			dgrad_class(d, s, g, q, dy, w, dx, add, ws);
+			dgrad_class(d, s, g, q, &b);
 }
 
 /* ---- wgrad -------------------------------------------------------------------------------- */
@@ -375,16 +380,18 @@ small_dw(const struct conv_shape *s)
 	return (size_t)s->size * s->size * (s->c / s->groups) * s->k <= SMALL_DW;
 }
 
-/* The two factors of dW for rows r0..r0+n of a group, in buffers of good row lengths where their
- * own would be bad.  ws has room for n * (padded(width) + padded(kg)). */
+struct part { int group, r0, n; };	/* rows r0..r0+n of a group */
+
+/* The two factors of dW for a part, in buffers of good row lengths where their own would be bad.
+ * ws has room for n * (padded(width) + padded(kg)). */
 static struct factors
-factors(struct dev *d, const struct conv_shape *s, int group, int r0, int n, const void *x,
-    const void *dy, void *ws)
+factors(struct dev *d, const struct conv_shape *s, struct part p, const void *x, const void *dy,
+    void *ws)
 {
-	struct gather g = columns(s, group);
-	int kg = s->k / s->groups, width = s->size * s->size * g.cg, ld = padded(width);
+	struct gather g = columns(s, p.group);
+	int r0 = p.r0, n = p.n, kg = s->k / s->groups, width = s->size * s->size * g.cg, ld = padded(width);
 	struct factors f = { item(x, (size_t)r0 * s->c + g.off),
-		item(dy, (size_t)r0 * s->k + group * kg), s->c, s->k };
+		item(dy, (size_t)r0 * s->k + p.group * kg), s->c, s->k };
 
 	if (!plain(s) || ld > width) {
 		RUN(d, gather_k, n * width, g, (const STORED *)x, r0, n, ld, (STORED *)ws);
@@ -425,7 +432,8 @@ wgrad_parts(struct dev *d, const struct conv_shape *s, const void *x, const void
 
 		for (int r = p * each; r < end; r += m) {
 			int len = end - r < m ? end - r : m;
-			struct factors f = factors(d, s, g, r, len, x, dy, buf);
+			struct part cut = { g, r, len };
+			struct factors f = factors(d, s, cut, x, dy, buf);
 
 			gemm_dw(d, mnk(width, kg, len), &f, r > p * each,
 			    ws + (size_t)p * n + g * kg, s->k);
@@ -454,7 +462,8 @@ wgrad_slabs(struct dev *d, const struct conv_shape *s, const void *x, const void
 
 	for (int c = 0; c < cuts * s->groups; c++) {
 		int r0 = c % cuts * m, n = rows - r0 < m ? rows - r0 : m, g = c / cuts;
-		struct factors f = factors(d, s, g, r0, n, x, dy, ws);
+		struct part cut = { g, r0, n };
+		struct factors f = factors(d, s, cut, x, dy, ws);
 
 		TASKS (d, t, slabs) {
 			int i = t * slab, len = width - i < slab ? width - i : slab;

@@ -14,20 +14,26 @@
 enum { CHUNK = 8192 };			/* floats to a partial sum of squares */
 
 /* struct update as a kernel takes it */
-struct flat { int units, n; const unsigned char *group; float gscale; int nesterov; };
+struct flat {
+	int units, n;
+	const unsigned char *group;
+	float gscale;
+	int nesterov;
+	struct optim_rates r;
+};
 
 KERNEL
-sgd_k(struct flat f, struct optim_rates r, float *__restrict__ p, const float *__restrict__ g,
-    float *__restrict__ buf, float m)
+sgd_k(struct flat f, float *__restrict__ p, const float *__restrict__ g, float *__restrict__ buf,
+    float m)
 {
 	EACH2 (u, f.units, j, OPTIM_UNIT) {
 		int i = u * OPTIM_UNIT + j, k = f.group ? f.group[u] : 0;
 
 		if (i < f.n) {
-			float d = f.gscale * g[i] + r.decay[k] * p[i], b = m * buf[i] + d;
+			float d = f.gscale * g[i] + f.r.decay[k] * p[i], b = m * buf[i] + d;
 
 			buf[i] = b;
-			p[i] -= r.lr[k] * (f.nesterov ? d + m * b : b);
+			p[i] -= f.r.lr[k] * (f.nesterov ? d + m * b : b);
 		}
 	}
 }
@@ -37,14 +43,14 @@ sgd_k(struct flat f, struct optim_rates r, float *__restrict__ p, const float *_
 struct adam_factors { float a1, a2, c1, c2, eps; int decoupled; };
 
 KERNEL
-adam_k(struct flat f, struct optim_rates r, struct adam_factors a, float *__restrict__ p,
-    const float *__restrict__ g, float *__restrict__ m1, float *__restrict__ m2)
+adam_k(struct flat f, struct adam_factors a, float *__restrict__ p, const float *__restrict__ g,
+    float *__restrict__ m1, float *__restrict__ m2)
 {
 	EACH2 (u, f.units, j, OPTIM_UNIT) {
 		int i = u * OPTIM_UNIT + j, k = f.group ? f.group[u] : 0;
 
 		if (i < f.n) {
-			float lr = r.lr[k], decay = r.decay[k], w = p[i];
+			float lr = f.r.lr[k], decay = f.r.decay[k], w = p[i];
 			float d = f.gscale * g[i] + (a.decoupled ? 0 : decay * w);
 			float m = m1[i] + a.a1 * (d - m1[i]), v = m2[i] + a.a2 * (d * d - m2[i]);
 
@@ -108,7 +114,7 @@ static struct flat
 flat(const struct update *u, int nesterov)
 {
 	struct flat f = { (int)((u->n + OPTIM_UNIT - 1) / OPTIM_UNIT), (int)u->n, u->group,
-		(float)u->gscale, nesterov };
+		(float)u->gscale, nesterov, *u->rates };
 
 	return f;
 }
@@ -118,7 +124,7 @@ sgd(struct dev *d, const struct update *u, double m, int nesterov)
 {
 	struct flat f = flat(u, nesterov);
 
-	RUN(d, sgd_k, f.units * OPTIM_UNIT, f, *u->rates, u->p, u->g, u->m1, (float)m);
+	RUN(d, sgd_k, f.units * OPTIM_UNIT, f, u->p, u->g, u->m1, (float)m);
 }
 
 static void
@@ -129,7 +135,7 @@ adam(struct dev *d, const struct update *u, const struct adam *a)
 		(float)a->eps, a->decoupled };
 	struct flat f = flat(u, 0);
 
-	RUN(d, adam_k, f.units * OPTIM_UNIT, f, *u->rates, k, u->p, u->g, u->m1, u->m2);
+	RUN(d, adam_k, f.units * OPTIM_UNIT, f, k, u->p, u->g, u->m1, u->m2);
 }
 
 static void

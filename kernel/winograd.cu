@@ -242,24 +242,26 @@ place_product(struct dev *d, const struct chunk *c, const float *u, int back, in
 	d->ops->gemm(d, &g);
 }
 
-/* forward of x with back 0, dgrad of dY with back 1. */
+/* forward of x to y with back 0, dgrad of x = dY to y = dX with back 1. */
+struct pass { const float *x, *w; float *y; int back, add; };
+
 static void
-product(struct dev *d, const struct conv_shape *s, const float *x, const float *w, int back,
-    float *y, int add, float *ws)
+product(struct dev *d, const struct conv_shape *s, const struct pass *a, float *ws)
 {
+	int back = a->back;
 	struct tiles in = tiles_of(s, back ? s->k : s->c), out = tiles_of(s, back ? s->c : s->k);
 	int n = count(s), all = shared(s), step = step_tiles(s, all), cuts = (n + step - 1) / step;
 	float *u = ws, *own = ws + 16 * (size_t)s->c * padded(s->k);
 
-	RUN(d, wino_kernels_k, s->c * s->k, w, s->c, s->k, padded(s->k), u);
+	RUN(d, wino_kernels_k, s->c * s->k, a->w, s->c, s->k, padded(s->k), u);
 	for (int c = 0; all && c < cuts; c++) {
 		int t0 = c * step, nt = n - t0 < step ? n - t0 : step;
 		struct chunk k = { nt, in, out, own, own + 16 * (size_t)nt * in.ld };
 
-		RUN(d, wino_in_k, nt * in.c, in, x, t0, nt, k.v);
+		RUN(d, wino_in_k, nt * in.c, in, a->x, t0, nt, k.v);
 		TASKS (d, p, 16)
 			place_product(d, &k, u, back, p);
-		RUN(d, wino_out_k, nt * out.c, out, k.m, t0, nt, add, y);
+		RUN(d, wino_out_k, nt * out.c, out, k.m, t0, nt, a->add, a->y);
 	}
 	if (!all)
 		TASKS (d, c, cuts) {
@@ -268,24 +270,28 @@ product(struct dev *d, const struct conv_shape *s, const float *x, const float *
 			    out.ld);
 			struct chunk k = { nt, in, out, v, v + 16 * (size_t)nt * in.ld };
 
-			RUN(d, wino_in_k, nt * in.c, in, x, t0, nt, v);
+			RUN(d, wino_in_k, nt * in.c, in, a->x, t0, nt, v);
 			for (int p = 0; p < 16; p++)
 				place_product(d, &k, u, back, p);
-			RUN(d, wino_out_k, nt * out.c, out, k.m, t0, nt, add, y);
+			RUN(d, wino_out_k, nt * out.c, out, k.m, t0, nt, a->add, a->y);
 		}
 }
 
 static void
 forward(struct dev *d, const struct conv_shape *s, const void *x, const float *w, void *y, void *ws)
 {
-	product(d, s, (const float *)x, w, 0, (float *)y, 0, (float *)ws);
+	struct pass a = { (const float *)x, w, (float *)y, 0, 0 };
+
+	product(d, s, &a, (float *)ws);
 }
 
 static void
 dgrad(struct dev *d, const struct conv_shape *s, const void *dy, const float *w, void *dx, int add,
     void *ws)
 {
-	product(d, s, (const float *)dy, w, 1, (float *)dx, add, (float *)ws);
+	struct pass a = { (const float *)dy, w, (float *)dx, 1, add };
+
+	product(d, s, &a, (float *)ws);
 }
 
 static void

@@ -13,9 +13,12 @@
 #include "loss/int.h"
 
 struct size { double w, h; };
-struct sink {			/* where rows go */
+struct sink {			/* a head's truths, and where their rows go */
+	const struct loss *s;
+	const struct loss_head *h;
+	const struct truth *t;
+	int nt, n;
 	struct loss_row *row;	/* NULL: count only */
-	int n;
 };
 
 /* Could this be a truth at all?  Whoever reads labels has refused what could not; a number that
@@ -59,10 +62,10 @@ pixels(const struct loss *s, const struct truth *t)
 }
 
 static struct loss_row *
-put(struct sink *k, const struct loss_head *h, const struct truth *all, int truth, int row, int col,
-    int a)
+put(struct sink *k, int truth, int row, int col, int a)
 {
-	const struct truth *t = &all[truth];
+	const struct loss_head *h = k->h;
+	const struct truth *t = &k->t[truth];
 	struct loss_row *r = k->row ? &k->row[k->n] : NULL;
 
 	if (r) {
@@ -81,14 +84,14 @@ put(struct sink *k, const struct loss_head *h, const struct truth *all, int trut
 
 /* The target as the outputs of 2019's losses are compared with it. */
 static void
-put_logs(struct sink *k, const struct loss *s, const struct loss_head *h, const struct truth *all,
-    int truth, int a)
+put_logs(struct sink *k, int truth, int a)
 {
-	const struct truth *t = &all[truth];
+	const struct loss_head *h = k->h;
+	const struct truth *t = &k->t[truth];
 	double x = (double)t->x * h->w, y = (double)t->y * h->h;
 	int col = cell_at(x, h->w), row = cell_at(y, h->h);
-	struct loss_row *r = put(k, h, all, truth, row, col, a);
-	struct size p = anchor_of(s, h->mask[a]), b = pixels(s, t);
+	struct loss_row *r = put(k, truth, row, col, a);
+	struct size p = anchor_of(k->s, h->mask[a]), b = pixels(k->s, t);
 
 	if (!r)
 		return;
@@ -99,11 +102,11 @@ put_logs(struct sink *k, const struct loss *s, const struct loss_head *h, const 
 }
 
 static void
-put_cells(struct sink *k, const struct loss_head *h, const struct truth *all, int truth, int row,
-    int col, int a)
+put_cells(struct sink *k, int truth, int row, int col, int a)
 {
-	const struct truth *t = &all[truth];
-	struct loss_row *r = put(k, h, all, truth, row, col, a);
+	const struct loss_head *h = k->h;
+	const struct truth *t = &k->t[truth];
+	struct loss_row *r = put(k, truth, row, col, a);
 
 	if (!r)
 		return;
@@ -115,10 +118,13 @@ put_cells(struct sink *k, const struct loss_head *h, const struct truth *all, in
 
 /* Each head for itself: its best anchor by shape, if good enough. */
 static void
-assign_2019(struct sink *k, const struct loss *s, const struct loss_head *h, const struct truth *t,
-    int nt)
+assign_2019(struct sink *k)
 {
-	for (int i = 0; i < nt; i++) {
+	const struct loss *s = k->s;
+	const struct loss_head *h = k->h;
+	const struct truth *t = k->t;
+
+	for (int i = 0; i < k->nt; i++) {
 		double best = -1;
 		int a = -1;
 
@@ -131,7 +137,7 @@ assign_2019(struct sink *k, const struct loss *s, const struct loss_head *h, con
 			}
 		}
 		if (a >= 0 && best > s->iou_t)
-			put_logs(k, s, h, t, i, a);
+			put_logs(k, i, a);
 	}
 }
 
@@ -153,11 +159,15 @@ corner_iou(const struct loss *s, const struct loss_head *h, const struct truth *
 
 /* One anchor out of all heads. */
 static void
-assign_multi(struct sink *k, const struct loss *s, int head, const struct truth *t, int nt)
+assign_multi(struct sink *k)
 {
-	for (int i = 0; i < nt; i++) {
+	const struct loss *s = k->s;
+	const struct truth *t = k->t;
+
+	for (int i = 0; i < k->nt; i++) {
+		const struct loss_head *at = NULL;
 		double best = -1;
-		int at = -1, a = 0;
+		int a = 0;
 
 		for (int h = 0; h < s->nhead && usable(s, &t[i]); h++)
 			for (int j = 0; j < s->head[h].nmask; j++) {
@@ -165,39 +175,44 @@ assign_multi(struct sink *k, const struct loss *s, int head, const struct truth 
 
 				if (v > best) {
 					best = v;
-					at = h;
+					at = &s->head[h];
 					a = j;
 				}
 			}
-		if (at == head)
-			put_logs(k, s, &s->head[head], t, i, a);
+		if (at == k->h)
+			put_logs(k, i, a);
 	}
 }
 
 /* Every pair of anchor and truth of similar shape. */
 static void
-assign_archive(struct sink *k, const struct loss *s, const struct loss_head *h,
-    const struct truth *t, int nt)
+assign_archive(struct sink *k)
 {
+	const struct loss *s = k->s;
+	const struct loss_head *h = k->h;
+	const struct truth *t = k->t;
+
 	for (int a = 0; a < h->nmask; a++)
-		for (int i = 0; i < nt; i++)
+		for (int i = 0; i < k->nt; i++)
 			if (usable(s, &t[i]) &&
 			    shape_iou(anchor_of(s, h->mask[a]), pixels(s, &t[i])) > s->iou_t)
-				put_cells(k, h, t, i, cell_at((double)t[i].y * h->h, h->h),
+				put_cells(k, i, cell_at((double)t[i].y * h->h, h->h),
 				    cell_at((double)t[i].x * h->w, h->w), a);
 }
 
 /* Pairs whose sides differ by less than a factor, on the truth's cell and up to two neighbours:
  * first all own cells, then all to the left, above, to the right, below. */
 static void
-assign_ciou(struct sink *k, const struct loss *s, const struct loss_head *h, const struct truth *t,
-    int nt)
+assign_ciou(struct sink *k)
 {
 	static const int dx[5] = { 0, -1, 0, 1, 0 }, dy[5] = { 0, 0, -1, 0, 1 };
+	const struct loss *s = k->s;
+	const struct loss_head *h = k->h;
+	const struct truth *t = k->t;
 
 	for (int p = 0; p < 5; p++)
 		for (int a = 0; a < h->nmask; a++)
-			for (int i = 0; i < nt; i++) {
+			for (int i = 0; i < k->nt; i++) {
 				struct size q = anchor_of(s, h->mask[a]), b = pixels(s, &t[i]);
 				double x = (double)t[i].x * h->w, y = (double)t[i].y * h->h;
 				int col = cell_at(x, h->w), row = cell_at(y, h->h);
@@ -207,7 +222,7 @@ assign_ciou(struct sink *k, const struct loss *s, const struct loss_head *h, con
 
 				if (near[p] && usable(s, &t[i]) && fmax(fmax(b.w / q.w, q.w / b.w),
 				    fmax(b.h / q.h, q.h / b.h)) < s->anchor_t)
-					put_cells(k, h, t, i, row + dy[p], col + dx[p], a);
+					put_cells(k, i, row + dy[p], col + dx[p], a);
 			}
 }
 
@@ -243,12 +258,15 @@ mask_of(const struct loss_head *h, int anchor)
 /* The best of all anchors of all heads; below iou_thresh 1 also the others of this head that
  * fit. */
 static void
-assign_darknet(struct sink *k, const struct loss *s, const struct loss_head *h,
-    const struct truth *t, int nt)
+assign_darknet(struct sink *k)
 {
+	const struct loss *s = k->s;
+	const struct loss_head *h = k->h;
+	const struct truth *t = k->t;
 	const struct def_yolo *d = h->yolo;
-	int *list = (int *)xmalloc((size_t)nt * sizeof *list + 1);
-	int n = assign_lists(s, d, t, nt, -1, list, NULL);
+	int *list = (int *)xmalloc((size_t)k->nt * sizeof *list + 1);
+	struct truth_lists all = { -1, list, NULL };
+	int n = assign_lists(s, (int)(h - s->head), t, k->nt, &all);
 	double limit = s->kind == LOSS_DARKNET_IOU ? d->iou_thresh : 1;
 
 	for (int l = 0; l < n; l++) {
@@ -258,7 +276,7 @@ assign_darknet(struct sink *k, const struct loss *s, const struct loss_head *h,
 		double top = 0;
 
 		if (h->region)		/* which anchor depends on the outputs */
-			put(k, h, t, i, row, col, 0);
+			put(k, i, row, col, 0);
 		for (int j = 0; j < s->nanchor && !h->region; j++) {
 			struct size p = { s->anchor[2 * j] / (double)s->in_w, s->anchor[2 * j + 1] /
 			    (double)s->in_h };
@@ -270,27 +288,26 @@ assign_darknet(struct sink *k, const struct loss *s, const struct loss_head *h,
 			}
 		}
 		if (best >= 0 && mask_of(h, best) >= 0)
-			put(k, h, t, i, row, col, mask_of(h, best));
+			put(k, i, row, col, mask_of(h, best));
 		for (int j = 0; j < s->nanchor && limit < 1 && !h->region; j++) {
 			struct size p = { s->anchor[2 * j] / (double)s->in_w, s->anchor[2 * j + 1] /
 			    (double)s->in_h };
 
 			if (j != best && mask_of(h, j) >= 0 &&
 			    measure(d->iou_thresh_kind, p, b) > limit)
-				put(k, h, t, i, row, col, mask_of(h, j));
+				put(k, i, row, col, mask_of(h, j));
 		}
 	}
 	free(list);
 }
 
 int
-assign_lists(const struct loss *s, const struct def_yolo *d, const struct truth *t, int nt, int n,
-    int *index, int *start)
+assign_lists(const struct loss *s, int head, const struct truth *t, int nt, struct truth_lists *l)
 {
-	int images = n, out = 0;
+	int images = l->n, out = 0, max = s->head[head].yolo->max;
 	int *at, *next;
 
-	for (int i = 0; i < nt && n < 0; i++)
+	for (int i = 0; i < nt && l->n < 0; i++)
 		if (usable(s, &t[i]) && t[i].image >= (float)images)
 			images = (int)t[i].image + 1;
 	/* A list of rows per image, then cut: at[i] is the last row of image i so far. */
@@ -308,17 +325,17 @@ assign_lists(const struct loss *s, const struct def_yolo *d, const struct truth 
 	for (int b = 0; b < images; b++) {
 		int seen = 0;
 
-		if (start)
-			start[b] = out;
-		for (int i = at[b]; i >= 0 && t[i].x != 0 && (d->max <= 0 || seen < d->max);
+		if (l->start)
+			l->start[b] = out;
+		for (int i = at[b]; i >= 0 && t[i].x != 0 && (max <= 0 || seen < max);
 		    i = next[i]) {
 			seen++;
 			if (usable(s, &t[i]))
-				index[out++] = i;
+				l->index[out++] = i;
 		}
 	}
-	if (start)
-		start[images < 0 ? 0 : images] = out;
+	if (l->start)
+		l->start[images < 0 ? 0 : images] = out;
 	free(at);
 	free(next);
 	return out;
@@ -327,16 +344,15 @@ assign_lists(const struct loss *s, const struct def_yolo *d, const struct truth 
 int
 assign_head(const struct loss *s, int head, const struct truth *t, int nt, struct loss_row *row)
 {
-	const struct loss_head *h = &s->head[head];
-	struct sink k = { row, 0 };
+	struct sink k = { s, &s->head[head], t, nt, 0, row };
 
 	switch (s->kind) {
-	case LOSS_ULTRA2019: assign_2019(&k, s, h, t, nt); break;
-	case LOSS_MULTI: assign_multi(&k, s, head, t, nt); break;
-	case LOSS_ARCHIVE: assign_archive(&k, s, h, t, nt); break;
-	case LOSS_CIOU: assign_ciou(&k, s, h, t, nt); break;
+	case LOSS_ULTRA2019: assign_2019(&k); break;
+	case LOSS_MULTI: assign_multi(&k); break;
+	case LOSS_ARCHIVE: assign_archive(&k); break;
+	case LOSS_CIOU: assign_ciou(&k); break;
 	case LOSS_DARKNET:
-	case LOSS_DARKNET_IOU: assign_darknet(&k, s, h, t, nt); break;
+	case LOSS_DARKNET_IOU: assign_darknet(&k); break;
 	}
 	return k.n;
 }

@@ -160,9 +160,10 @@ box_mse(const struct head_view *v, const float *z, int cell, struct rel t, doubl
 }
 
 DEVICE void
-box_delta(const struct dark *p, const struct head_view *v, const float *z, float *d, int cell,
-    struct rel t, double gain)
+box_delta(const struct dark *p, const struct head_view *v, int cell, struct rel t, double gain)
 {
+	const float *z = v->raw + cell * (v->c + 5);
+	float *d = v->grad + cell * (v->c + 5);
 	double to[4];
 
 	if (!p->extended || p->iou == IOU_MSE)
@@ -241,10 +242,11 @@ close_cell(const struct dark *p, const struct head_view *v, const float *z, floa
 
 /* Above truth_thresh a plain cell learns that truth, whichever anchor is its best. */
 DEVICE void
-learn(const struct dark *p, const struct head_view *v, const float *z, float *d, int cell,
-    const struct fn_lists *t, int i, double best)
+learn(const struct dark *p, const struct head_view *v, int cell, const struct fn_lists *t, int i,
+    double best)
 {
-	const float *e = t->edge + i;
+	const float *e = t->edge + i, *z = v->raw + cell * (v->c + 5);
+	float *d = v->grad + cell * (v->c + 5);
 	struct rel b = { e[5 * t->n], e[6 * t->n], e[7 * t->n], e[8 * t->n] };
 	int cls = (int)e[9 * t->n];
 
@@ -252,7 +254,7 @@ learn(const struct dark *p, const struct head_view *v, const float *z, float *d,
 	class_delta(p, z + 5, d + 5, v->c, cls);
 	if (p->smooth)
 		d[5 + cls] = (float)(mult(p, cls) * (best * best - fn_sigmoid(z[5 + cls])));
-	box_delta(p, v, z, d, cell, b, p->extended ? p->iou_n * mult(p, cls) : 1);
+	box_delta(p, v, cell, b, p->extended ? p->iou_n * mult(p, cls) : 1);
 }
 
 /* The extended layer ignores a cell only if one of its classes is above 0.25. */
@@ -270,20 +272,15 @@ ignore_k(struct head_view v, struct dark p, int n, const int *start, const float
     unsigned char *state)
 {
 	EACH (cell, fn_boxes(&v)) {
-		int b = cell / (v.h * v.w * v.a), a = cell % v.a, q = cell / v.a,
-		    at = cell * (v.c + 5);
+		int b = cell / (v.h * v.w * v.a), at = cell * (v.c + 5), s = 0;
 		const float *z = v.raw + at;
 		float *d = v.grad + at;
 		struct fn_lists t = { edge, n, start[b], start[b + 1] };
-		float o = fn_logistic(z[4]), delta = (float)-p.obj * o, best = 0;
-		float x = fn_decode(&v, z, 0, a, q % v.w, 0) / v.in_w;
-		float y = fn_decode(&v, z, 1, a, 0, q / v.w % v.h) / v.in_h;
-		float w = fn_decode(&v, z, 2, a, 0, 0) / v.in_w, h = fn_decode(&v, z, 3, a, 0,
-		    0) / v.in_h;
-		int s = 0;
+		float o = fn_logistic(z[4]), delta = (float)-p.obj * o, best = 0, box[4];
 
+		fn_decode(&v, cell, box);
 		if (t.from < t.to)
-			best = fn_best_iou(&t, x, y, w, h);
+			best = fn_best_iou(&t, box);
 		if (best > p.ignore && (!p.extended || has_class(z + 5, v.c))) {
 			s = 1;
 			delta = p.smooth ? fmaxf(delta, (float)p.obj * (best - o)) : 0;
@@ -291,7 +288,7 @@ ignore_k(struct head_view v, struct dark p, int n, const int *start, const float
 		d[4] = delta;
 		if (best > p.truth) {
 			s = 2;
-			learn(&p, &v, z, d, cell, &t, fn_best_truth(&t, x, y, w, h), best);
+			learn(&p, &v, cell, &t, fn_best_truth(&t, box), best);
 		}
 		if (state)
 			state[cell] = (unsigned char)s;
@@ -299,22 +296,22 @@ ignore_k(struct head_view v, struct dark p, int n, const int *start, const float
 }
 
 KERNEL
-assign_k(struct head_view v, struct dark p, int groups, const int *first,
-    const struct loss_row *row, double *part)
+assign_k(struct head_view v, struct dark p, struct loss_groups q, double *part)
 {
-	EACH (i, groups) {
-		int cell = row[first[i]].cell, at = cell * (v.c + 5);
+	EACH (i, q.n) {
+		const struct loss_row *row = q.row;
+		int cell = row[q.first[i]].cell, at = cell * (v.c + 5);
 		const float *z = v.raw + at;
 		float *d = v.grad + at;
 		struct rel b = decode(&v, z, cell);
 		double sum[LOSS_PARTS] = { 0 }, o = fn_sigmoid(z[4]);
 
-		for (int k = first[i]; k < first[i + 1]; k++) {
+		for (int k = q.first[i]; k < q.first[i + 1]; k++) {
 			struct rel t = { row[k].x, row[k].y, row[k].w, row[k].h };
 			double m = mult(&p, row[k].cls), iou;
 
 			sum[PART_COST] += 1 - report(b, t, p.iou == IOU_GIOU, &iou);
-			box_delta(&p, &v, z, d, cell, t, p.extended ? p.iou_n * m : 1);
+			box_delta(&p, &v, cell, t, p.extended ? p.iou_n * m : 1);
 			if (!p.smooth || d[4] == 0)
 				d[4] = (float)(m * p.obj * (1 - o));
 			class_delta(&p, z + 5, d + 5, v.c, row[k].cls);
@@ -328,7 +325,7 @@ assign_k(struct head_view v, struct dark p, int groups, const int *first,
 		if (!p.full)
 			close_cell(&p, &v, z, d, sum);
 		for (int k = 0; k < LOSS_PARTS; k++)
-			part[k * groups + i] = sum[k];
+			part[k * q.n + i] = sum[k];
 	}
 }
 
@@ -395,17 +392,17 @@ static void
 run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
     struct loss_sums *sums)
 {
-	int groups = a->group[h + 1] - a->group[h], chunks;
-	const int *first = a->first + a->group[h];
+	struct loss_groups q = loss_groups(a, h);
+	int chunks;
 	struct dark p = rules(s, h);
 	double *part, *chunk;
 	struct head_view v;
 
 	loss_view(s, h, &v);
 	d->ops->zero(d, v.grad, (size_t)fn_boxes(&v) * (v.c + 5) * sizeof *v.grad);
-	part = a->part + loss_sums_add(sums, groups);
+	part = a->part + loss_sums_add(sums, q.n);
 	for (int k = 1; k < LOSS_PARTS; k++)
-		loss_sums_add(sums, groups);
+		loss_sums_add(sums, q.n);
 	chunks = fn_chunks(fn_boxes(&v));
 	chunk = a->part + loss_sums_add(sums, chunks);
 	for (int k = 1; k < 4; k++)
@@ -417,7 +414,7 @@ run_head(struct dev *d, const struct loss *s, int h, const struct loss_area *a,
 	p.mult = p.counters ? a->mult[h] : NULL;
 	RUN(d, ignore_k, fn_boxes(&v), v, p, a->lists[h], a->start[h], a->edge[h],
 	    s->head[h].state);
-	RUN(d, assign_k, groups, v, p, groups, first, a->row, part);
+	RUN(d, assign_k, q.n, v, p, q, part);
 	RUNROWS(d, close_k, chunks, v, p, chunk);
 }
 
@@ -461,5 +458,4 @@ run(struct dev *d, const struct loss *s, const struct truth *truth, int ntruth,
 #ifdef __cplusplus
 extern "C"
 #endif
-const struct loss_ops BACKEND(darkloss) = { loss_workspace, BACKEND(loss_decode),
-	assign_count, run };
+const struct loss_ops BACKEND(darkloss) = { loss_workspace, assign_count, run };

@@ -15,7 +15,7 @@ extern "C" {
 struct head_view {
 	int n, h, w, a, c;
 	float in_w, in_h, k;		/* k: scale_x_y */
-	int square, softmax;		/* sizes (2s)^2 instead of exp; classes by softmax */
+	int square;			/* sizes (2s)^2 instead of exp */
 	float aw[MAX_MASK], ah[MAX_MASK];	/* anchors in pixels */
 	const float *raw;
 	float *grad;
@@ -25,9 +25,10 @@ void assign_count(struct loss *, const struct truth *, int ntruth);	/* loss_ops.
 
 /* darknet's truth lists: at most max of each image, ending before the first x of exactly 0; indices
  * of usable ones by image, then file order.  start[n + 1] unless NULL: where image i's begin;
- * images from n on are left out.  n < 0: all images. */
-int assign_lists(const struct loss *, const struct def_yolo *, const struct truth *, int ntruth,
-    int n, int *index, int *start);
+ * images from n on are left out.  n < 0: all images.  Returns their number. */
+struct truth_lists { int n, *index, *start; };
+int assign_lists(const struct loss *, int head, const struct truth *, int ntruth,
+    struct truth_lists *);
 
 /* The device workspace of run(), and sums of partial results in a fixed order. */
 #define LOSS_CHUNKS 256	/* partial sums of a pass over all cells, whatever their number */
@@ -46,6 +47,8 @@ struct loss_area {
 	size_t upload, bytes;
 };
 #define LOSS_LIST 10
+struct loss_groups { int n; const int *first; const struct loss_row *row; };	/* of a head */
+struct loss_groups loss_groups(const struct loss_area *, int head);
 size_t loss_workspace(const struct loss *, int max_truth);	/* loss_ops.workspace */
 /* Assign, and put all that kernels need of the truth on the device, in one copy. */
 void loss_upload(struct dev *, const struct loss *, const struct truth *, int ntruth, void *ws,
@@ -64,20 +67,20 @@ fn_sigmoid(double x)			/* for the few rows that carry truth: all digits */
 	return 1 / (1 + exp(-x));
 }
 
-/* Entry e of a decoded box: centre and size in input pixels, then probabilities.  p: the raw
- * entries of its cell and anchor a. */
-DEVICE float
-fn_decode(const struct head_view *v, const float *p, int e, int a, int col, int row)
+/* A cell's box in shares of the picture.  The losses decode what carries truth once more, in double
+ * (darkloss's decode, yololoss's predict): slopes are taken there of differences that may cancel,
+ * and predict limits exp as its flavour does. */
+DEVICE void
+fn_decode(const struct head_view *v, int cell, float box[4])
 {
-	float s = fn_logistic(p[e]);
+	const float *p = v->raw + cell * (v->c + 5);
+	int a = cell % v->a, q = cell / v->a;
 
-	switch (e) {
-	case 0: return (v->k * s - (v->k - 1) / 2 + (float)col) * (v->in_w / (float)v->w);
-	case 1: return (v->k * s - (v->k - 1) / 2 + (float)row) * (v->in_h / (float)v->h);
-	case 2: return (v->square ? 4 * s * s : expf(p[e])) * v->aw[a];
-	case 3: return (v->square ? 4 * s * s : expf(p[e])) * v->ah[a];
-	default: return s;
-	}
+	box[0] = fn_centre(v->k, fn_logistic(p[0]), q % v->w, v->in_w / (float)v->w) / v->in_w;
+	box[1] = fn_centre(v->k, fn_logistic(p[1]), q / v->w % v->h, v->in_h / (float)v->h) /
+	    v->in_h;
+	box[2] = fn_side(v->square, v->square ? fn_logistic(p[2]) : p[2], v->aw[a]) / v->in_w;
+	box[3] = fn_side(v->square, v->square ? fn_logistic(p[3]) : p[3], v->ah[a]) / v->in_h;
 }
 
 /* Boxes of a head in all images of the batch: what a pass over all of it has to do. */
@@ -120,8 +123,9 @@ fn_list_iou(const float *e, int n, int i, float l, float u, float r, float d, fl
 /* Largest IoU of a box with an image's truths.  None is negative or NaN, so their bits order as
  * integers do, and compilers vectorise the largest of integers. */
 DEVICE float
-fn_best_iou(const struct fn_lists *t, float x, float y, float w, float h)
+fn_best_iou(const struct fn_lists *t, const float box[4])
 {
+	float x = box[0], y = box[1], w = box[2], h = box[3];
 	float l = x - w / 2, u = y - h / 2, r = x + w / 2, d = y + h / 2, iou;
 	const float *e = t->edge;
 	int n = t->n, best = 0;
@@ -137,8 +141,9 @@ fn_best_iou(const struct fn_lists *t, float x, float y, float w, float h)
 
 /* The first truth that has it. */
 DEVICE int
-fn_best_truth(const struct fn_lists *t, float x, float y, float w, float h)
+fn_best_truth(const struct fn_lists *t, const float box[4])
 {
+	float x = box[0], y = box[1], w = box[2], h = box[3];
 	float l = x - w / 2, u = y - h / 2, r = x + w / 2, d = y + h / 2, best = 0;
 	int at = t->from;
 
@@ -154,7 +159,6 @@ fn_best_truth(const struct fn_lists *t, float x, float y, float w, float h)
 }
 
 #ifdef DEV_H
-void BACKEND(loss_decode)(struct dev *, const struct loss *, float *out, void *ws);
 void BACKEND(loss_sum)(struct dev *, const struct loss_sums *, const struct loss_area *,
     double *host);
 void BACKEND(region_head)(struct dev *, const struct loss *, int head, const struct loss_area *,

@@ -78,13 +78,10 @@ loss_view(const struct loss *s, int head, struct head_view *v)
 	v->in_h = (float)s->in_h;
 	v->k = s->kind == LOSS_CIOU ? 2 : 1;
 	v->square = s->kind == LOSS_CIOU;
-	v->softmax = s->kind == LOSS_ULTRA2019 || s->kind == LOSS_MULTI;
 	if (h->yolo && s->kind == LOSS_DARKNET_IOU && !h->region) {
 		v->k = h->yolo->scale_x_y;
 		v->square = h->yolo->new_coords;
 	}
-	if (h->yolo && h->region)
-		v->softmax = h->yolo->softmax;
 	for (int i = 0; i < h->nmask; i++) {
 		const float *a = s->anchor + 2 * h->mask[i];
 

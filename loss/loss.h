@@ -57,10 +57,6 @@ enum { TERM_TOTAL, TERM_BOX, TERM_WH, TERM_OBJ, TERM_CLS, TERM_COUNT, TERM_IOU, 
 	TERM_STAT_OBJ, TERM_R50, TERM_R75, LOSS_TERMS }; /* BOX: without w h where WH is in use */
 struct loss_ops {
 	size_t (*workspace)(const struct loss *, int max_truth); /* device bytes, for any grid */
-	/* Decoded boxes: out [n][R][5+classes], device: centre x y, w h in input pixels,
-	 * objectness, class probabilities; R over head, anchor, row, column.  Needs no
-	 * workspace. */
-	void (*decode)(struct dev *, const struct loss *, float *out, void *ws);
 	/* Adds this truth's counts to loss->count (host only: assignment needs no outputs).  Grids
 	 * and in_w, in_h must be those of run(); n is not looked at. */
 	void (*count)(struct loss *, const struct truth *, int ntruth);
@@ -73,7 +69,7 @@ extern const struct loss_ops yololoss_cpu, yololoss_cuda, yololoss_emu, darkloss
 const char *loss_name(enum loss_kind);
 int loss_kind(const char *name);			/* -1: unknown */
 void loss_defaults(struct loss *, enum loss_kind);	/* gains of golden/loss */
-int loss_rows(const struct loss *);		/* R: decoded boxes of an image */
+int loss_rows(const struct loss *);		/* boxes of an image */
 
 /* ---- assign.c: truths on cells ------------------------------------------------------------- */
 

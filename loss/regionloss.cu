@@ -26,17 +26,14 @@ ignore_k(struct head_view v, struct region p, int n, const int *start, const flo
     unsigned char *state)
 {
 	EACH (cell, fn_boxes(&v)) {
-		int b = cell / (v.h * v.w * v.a), a = cell % v.a, q = cell / v.a,
-		    at = cell * (v.c + 5);
+		int b = cell / (v.h * v.w * v.a), at = cell * (v.c + 5), over;
 		const float *z = v.raw + at;
 		float *d = v.grad + at;
 		struct fn_lists t = { edge, n, start[b], start[b + 1] };
-		float x = fn_decode(&v, z, 0, a, q % v.w, 0) / v.in_w;
-		float y = fn_decode(&v, z, 1, a, 0, q / v.w % v.h) / v.in_h;
-		float w = fn_decode(&v, z, 2, a, 0, 0) / v.in_w, h = fn_decode(&v, z, 3, a, 0,
-		    0) / v.in_h;
-		int over = fn_best_iou(&t, x, y, w, h) > p.thresh;
+		float box[4];
 
+		fn_decode(&v, cell, box);
+		over = fn_best_iou(&t, box) > p.thresh;
 		d[4] = over ? 0 : (float)(p.noobject * ((p.background ? 1 : 0) - fn_sigmoid(z[4])));
 		if (p.warm) {
 			d[0] = (float)(.01 * (.5 - fn_sigmoid(z[0])));
@@ -90,11 +87,13 @@ best_anchor(const struct head_view *v, const struct region *p, const float *z, d
 	return at;
 }
 
-/* One truth on its cell; returns the IoU of the chosen anchor's box with it. */
+/* One truth on a cell's anchor; returns the IoU of that box with it. */
 DEVICE double
-assign(const struct head_view *v, const struct region *p, const struct loss_row *r, int col,
-    int row, const float *z, float *d, int a)
+assign(const struct head_view *v, const struct region *p, const struct loss_row *r, int cell)
 {
+	int a = cell % v->a, q = cell / v->a, col = q % v->w, row = q / v->w % v->h;
+	const float *z = v->raw + cell * (v->c + 5);
+	float *d = v->grad + cell * (v->c + 5);
 	double c = p->coord * (2 - r->w * r->h), sx = fn_sigmoid(z[0]), sy = fn_sigmoid(z[1]);
 	double aw = v->aw[a] / v->in_w, ah = v->ah[a] / v->in_h;
 	double x = (sx + col) / v->w, y = (sy + row) / v->h;
@@ -115,18 +114,17 @@ assign(const struct head_view *v, const struct region *p, const struct loss_row 
 
 /* part: [LOSS_PARTS][groups]; squares come from the closing pass. */
 KERNEL
-assign_k(struct head_view v, struct region p, int groups, const int *first,
-    const struct loss_row *row, double *part)
+assign_k(struct head_view v, struct region p, struct loss_groups q, double *part)
 {
-	EACH (i, groups) {
-		int cell = row[first[i]].cell, q = cell / v.a;
+	EACH (i, q.n) {
+		const struct loss_row *row = q.row;
+		int cell = row[q.first[i]].cell;
 		double sum[LOSS_PARTS] = { 0 };
 
-		for (int k = first[i]; k < first[i + 1]; k++) {
+		for (int k = q.first[i]; k < q.first[i + 1]; k++) {
 			int a = best_anchor(&v, &p, v.raw + cell * (v.c + 5), row[k].w, row[k].h);
 			int at = (cell + a) * (v.c + 5);
-			double iou = assign(&v, &p, &row[k], q % v.w, q / v.w % v.h, v.raw + at,
-			    v.grad + at, a);
+			double iou = assign(&v, &p, &row[k], cell + a);
 
 			sum[PART_COUNT] += 1;
 			sum[PART_IOU] += iou;
@@ -135,7 +133,7 @@ assign_k(struct head_view v, struct region p, int groups, const int *first,
 			sum[PART_R75] += iou > .75;
 		}
 		for (int k = 0; k < LOSS_PARTS; k++)
-			part[k * groups + i] = sum[k];
+			part[k * q.n + i] = sum[k];
 	}
 }
 
@@ -173,7 +171,7 @@ BACKEND(region_head)(struct dev *d, const struct loss *s, int head, const struct
     double *part, double *chunk)
 {
 	const struct def_yolo *y = s->head[head].yolo;
-	int groups = a->group[head + 1] - a->group[head];
+	struct loss_groups q = loss_groups(a, head);
 	struct head_view v;
 	struct region p;
 
@@ -190,7 +188,7 @@ BACKEND(region_head)(struct dev *d, const struct loss *s, int head, const struct
 	loss_view(s, head, &v);
 	RUN(d, ignore_k, fn_boxes(&v), v, p, a->lists[head], a->start[head], a->edge[head],
 	    s->head[head].state);
-	RUN(d, assign_k, groups, v, p, groups, a->first + a->group[head], a->row, part);
+	RUN(d, assign_k, q.n, v, p, q, part);
 	RUNROWS(d, close_k, fn_chunks(fn_boxes(&v)), v, chunk);
 	(void)d;
 }

@@ -137,6 +137,14 @@ loss_sums_add(struct loss_sums *s, int len)
 	return off;
 }
 
+struct loss_groups
+loss_groups(const struct loss_area *a, int h)
+{
+	struct loss_groups g = { a->group[h + 1] - a->group[h], a->first + a->group[h], a->row };
+
+	return g;
+}
+
 static void *
 carve(struct loss_area *a, char *ws, size_t bytes)
 {
@@ -181,13 +189,13 @@ loss_workspace(const struct loss *s, int max_truth)
 
 /* A head's truth lists: index is room for nt of them. */
 static int
-fill_lists(const struct loss *s, int head, const struct truth *t, int nt, int *index, int *start,
+fill_lists(const struct loss *s, int head, const struct truth *t, int nt, struct truth_lists *l,
     float *e)
 {
-	int n = assign_lists(s, s->head[head].yolo, t, nt, s->n, index, start);
+	int n = assign_lists(s, head, t, nt, l);
 
 	for (int i = 0; i < n; i++) {
-		const struct truth *q = &t[index[i]];
+		const struct truth *q = &t[l->index[i]];
 		float v[LOSS_LIST] = { q->x - q->w / 2, q->y - q->h / 2, q->x + q->w / 2,
 		    q->y + q->h / 2, q->w * q->h, q->x, q->y, q->w, q->h, q->cls };
 
@@ -234,7 +242,9 @@ loss_upload(struct dev *d, const struct loss *s, const struct truth *t, int nt, 
 	if (s->kind == LOSS_DARKNET || s->kind == LOSS_DARKNET_IOU) {
 		index = (int *)xmalloc((size_t)nt * sizeof *index + 1);
 		for (int h = 0; h < s->nhead; h++) {
-			a->lists[h] = fill_lists(s, h, t, nt, index, host.start[h], host.edge[h]);
+			struct truth_lists l = { s->n, index, host.start[h] };
+
+			a->lists[h] = fill_lists(s, h, t, nt, &l, host.edge[h]);
 			fill_multipliers(s, h, host.mult[h]);
 		}
 		free(index);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "test/golden.h"
+#include "loss/int.h"
 
 enum { LIST = 8192 };		/* most assigned rows of a case */
 struct run {
@@ -201,24 +202,57 @@ put_heads(struct run *r)
 
 /* ---- comparisons ---- */
 
+/* The entries of a cell's anchor: centre and size in input pixels, objectness, classes. */
+static void
+decode(const struct run *r, const struct head_view *v, int cell, float *to)
+{
+	const float *z = v->raw + cell * (v->c + 5);
+	const struct loss *s = &r->s;
+	int softmax = s->kind == LOSS_ULTRA2019 || s->kind == LOSS_MULTI ||
+	    (s->head[0].region && r->yolo.softmax);
+	double sum = 0;
+
+	fn_decode(v, cell, to);
+	for (int k = 0; k < 4; k++)
+		to[k] *= k % 2 ? v->in_h : v->in_w;
+	for (int k = 5; k < v->c + 5; k++)
+		sum += exp(z[k]);
+	for (int k = 4; k < v->c + 5; k++)
+		to[k] = softmax && k > 4 ? (float)(exp(z[k]) / sum) : fn_logistic(z[k]);
+}
+
+/* Rows of "decoded" run over image, head, anchor, row, column. */
 static int
 check_decoded(struct run *r)
 {
-	size_t n = (size_t)r->s.n * (size_t)loss_rows(&r->s) * (size_t)(r->s.classes + 5);
 	const struct st_tensor *t = st_find(r->g->st, "decoded");
-	float *out = gold_put(r->d, NULL, n), *x;
+	size_t len = (size_t)r->s.classes + 5, at = 0;
+	float *raw[MAX_HEADS], *x = (float *)xmalloc(len * sizeof *x);
+	struct head_view v;
 	int bad = 0;
 
-	r->ops->decode(r->d, &r->s, out, NULL);
-	x = gold_get_dev(r->d, out, n);
-	if (!t || t->n != n)
+	for (int h = 0; h < r->s.nhead; h++)
+		raw[h] = gold_get_dev(r->d, r->raw[h], floats(r, h));
+	if (!t || t->n != (size_t)r->s.n * (size_t)loss_rows(&r->s) * len)
 		bad = err_set(r->e, "no decoded boxes of that shape");
-	for (size_t i = 0; i < n && !bad; i++)
-		if (!(fabs(x[i] - st_get(t, i)) <= 1e-5 * fmax(1, fabs(st_get(t, i)))))
-			bad = err_set(r->e, "decoded[%zu] = %.9g, want %.9g", i, x[i],
-			    st_get(t, i));
+	for (int b = 0; b < r->s.n; b++)
+		for (int h = 0; h < r->s.nhead; h++) {
+			loss_view(&r->s, h, &v);
+			v.raw = raw[h];
+			for (int i = 0; i < v.a * v.h * v.w && !bad; i++) {
+				int a = i / (v.h * v.w), cell = i % (v.h * v.w);
+
+				decode(r, &v, (b * v.h * v.w + cell) * v.a + a, x);
+				for (size_t k = 0; k < len && !bad; k++, at++)
+					if (!(fabs(x[k] - st_get(t, at)) <= 1e-5 *
+					    fmax(1, fabs(st_get(t, at)))))
+						bad = err_set(r->e, "decoded[%zu] = %.9g, want "
+						    "%.9g", at, x[k], st_get(t, at));
+			}
+		}
+	for (int h = 0; h < r->s.nhead; h++)
+		free(raw[h]);
 	free(x);
-	r->d->ops->free(r->d, out);
 	return bad;
 }
 

@@ -33,25 +33,41 @@ same_settings(const struct nms *m, const struct gold *g, struct err *e)
 	return 0;
 }
 
+/* Boxes, scores and objectness of decoded rows: centre, size, objectness, class probabilities. */
+static void
+from_rows(const float *row, int n, int classes, float *box, float *score, float *obj)
+{
+	for (int i = 0; i < n; i++, row += 5 + classes, box += 4) {
+		for (int k = 0; k < 4; k++)
+			box[k] = row[k % 2] + (k < 2 ? -.5f : .5f) * row[2 + k % 2];
+		obj[i] = row[4];
+		for (int k = 0; k < classes; k++)
+			score[i * classes + k] = row[4] * row[5 + k];
+	}
+}
+
 static int
 run(const struct gold *g, const struct nms *m, struct det **out, struct err *e)
 {
 	const struct st_tensor *t = st_find(g->st, "decoded"), *s = st_find(g->st, "scores");
-	float *row, *box, *score, *obj = NULL;
-	int n, bad = 0;
+	float *row = t ? gold_floats(g, "decoded", e) : NULL, *box, *score, *obj = NULL;
+	int n = t ? (int)t->dim[0] : s ? (int)s->dim[0] : 0;
+	int classes = t ? (int)t->dim[1] - 5 : s ? (int)s->dim[1] : 0;
 
 	if (t) {
-		row = gold_floats(g, "decoded", e);
-		n = nms_decoded(m, row, (int)t->dim[0], (int)t->dim[1] - 5, out, &bad);
-		free(row);
-		return bad ? err_set(e, "%d rows dropped", bad) : n;
-	}
-	if (!s || !(box = gold_floats(g, "boxes", e)))
+		box = (float *)xcalloc((size_t)n + 1, 4 * sizeof *box);
+		score = (float *)xcalloc((size_t)n + 1, (size_t)classes * sizeof *score);
+		obj = (float *)xcalloc((size_t)n + 1, sizeof *obj);
+		from_rows(row, n, classes, box, score, obj);
+	} else if (!s || !(box = gold_floats(g, "boxes", e)))
 		return err_set(e, "no boxes or scores");
-	score = gold_floats(g, "scores", e);
-	if (st_find(g->st, "objectness"))
-		obj = gold_floats(g, "objectness", e);
-	n = nms_run(m, box, score, obj, (int)s->dim[0], (int)s->dim[1], out);
+	else {
+		score = gold_floats(g, "scores", e);
+		if (st_find(g->st, "objectness"))
+			obj = gold_floats(g, "objectness", e);
+	}
+	n = nms_run(m, &(struct nms_in){ box, score, obj, n, classes }, out);
+	free(row);
 	free(box);
 	free(score);
 	free(obj);

@@ -100,7 +100,7 @@ against_definition(void)
 		m.score_thresh = .1;
 		m.iou_thresh = .3;
 		m.max_det = c % 4 < 2 ? 0 : 17;
-		n = nms_run(&m, box, score, NULL, N, CLASSES, &got);
+		n = nms_run(&m, &(struct nms_in){ box, score, NULL, N, CLASSES }, &got);
 		ok(n > 10 && equal(got, n, want, define(&m, want)),
 		    "greedy suppression is its definition");
 		free(got);
@@ -114,6 +114,7 @@ limits(void)
 	static const char *const names[] = { "greedy", "agnostic", "agnostic-best", "best", "diou",
 		"diou-darknet", "merge", "merge-all", "merge-partner", "and", "soft-gauss",
 		"soft-linear", "soft-fixed", "objectness" };
+	struct nms_in in = { box, score, NULL, N, CLASSES };
 	float obj[N];
 	struct err e;
 
@@ -129,9 +130,10 @@ limits(void)
 			ok(0, names[k]);
 			continue;
 		}
-		na = nms_run(&m, box, score, k == 13 ? obj : NULL, N, CLASSES, &all);
+		in.objectness = k == 13 ? obj : NULL;
+		na = nms_run(&m, &in, &all);
 		m.max_det = 13;
-		ns = nms_run(&m, box, score, k == 13 ? obj : NULL, N, CLASSES, &some);
+		ns = nms_run(&m, &in, &some);
 		for (int i = 1; i < na; i++)
 			order &= all[i - 1].score > all[i].score ||
 			    (all[i - 1].score == all[i].score && (all[i - 1].index < all[i].index ||
@@ -148,48 +150,24 @@ limits(void)
 static void
 bad_numbers(void)
 {
-	static const float bad[] = { NAN, INFINITY, -INFINITY };
-	static float row[N * (CLASSES + 5)], copy[N * (CLASSES + 5)];
-	struct det *want, *got;
+	struct det *got;
 	struct nms m;
 	struct err e;
-	int nw, ng, dropped;
+	int ng;
 
 	nms_method(&m, "greedy", &e);
-	for (int i = 0; i < N * (CLASSES + 5); i++)
-		row[i] = i % (CLASSES + 5) < 4 ? 10 + 50 * uniform() : uniform();
-	for (int k = 0; k < 3 * (CLASSES + 5); k++) {
-		int at = k / 3, hit = 0;
-
-		memcpy(copy, row, sizeof row);
-		for (int i = 0; i < N; i += 7) {	/* a bad row counts for nothing */
-			row[i * (CLASSES + 5) + 4] = .9f;
-			copy[i * (CLASSES + 5) + 4] = 0;
-			row[i * (CLASSES + 5) + at] = bad[k % 3];
-			hit += at != 4 || k % 3 != 2;
-		}
-		nw = nms_decoded(&m, copy, N, CLASSES, &want, NULL);
-		ng = nms_decoded(&m, row, N, CLASSES, &got, &dropped);
-		ok(equal(got, ng, want, nw) && dropped == hit,
-		    "rows that are not finite are dropped, counted");
-		for (int i = 0; i < N; i += 7)
-			for (int c = 0; c < CLASSES + 5; c++)
-				row[i * (CLASSES + 5) + c] = c < 4 ? 20 : .5f;
-		free(want);
-		free(got);
-	}
 	fill(64);
 	score[7] = NAN;
 	score[12] = INFINITY;
 	box[40 * 4] = NAN;
-	ng = nms_run(&m, box, score, NULL, N, CLASSES, &got);
+	ng = nms_run(&m, &(struct nms_in){ box, score, NULL, N, CLASSES }, &got);
 	for (int i = 0; i < ng; i++)
 		ok(got[i].index != 40 && isfinite(got[i].score),
 		    "nothing that is not finite comes out");
 	free(got);
-	ok(nms_run(&m, box, score, NULL, 0, CLASSES, &got) == 0 && got, "no boxes");
+	ok(nms_run(&m, &(struct nms_in){ box, score, NULL, 0, CLASSES }, &got) == 0 && got, "no boxes");
 	free(got);
-	ok(nms_run(&m, box, score, NULL, N, 0, &got) == 0, "no classes");
+	ok(nms_run(&m, &(struct nms_in){ box, score, NULL, N, 0 }, &got) == 0, "no classes");
 	free(got);
 }
 
