@@ -182,7 +182,8 @@ SKIP: {
 mkdir "$dir/noids";
 system('cp', $digits, "$dir/noids/1.ppm");
 spew("$dir/noids/list.txt", "$dir/noids/1.ppm\n");
-like(ids('-O', "ids=$dir/noids/list.txt"), qr/none of its 1 pictures has an id/, 'a truth without ids');
+like(ids('-O', "ids=$dir/noids/list.txt"), qr/none of its 1 pictures has an id/,
+    'a truth without ids');
 ($rc) = detect(@m, '-f', 'yolo', '-o', "$dir/txt", $a, $none, $wide);
 is($rc, 0, '-f yolo');
 my @yolo = split /[ \n]/, slurp("$dir/txt/a.txt");
