@@ -212,14 +212,16 @@ open_cfg(struct job *j, const struct cmd *c, struct err *e)
 	const char *path = c->arg['w'], *loss = NULL;
 	struct st *st = NULL;
 	char *text, *names;
-	int bad;
+	int bad, is;
 
 	if (strcmp(path, "-") && access(path, R_OK))
 		return err_set(e, "%s: %s", path, strerror(errno));
 	if (weights_foreign(path, e))
 		return -1;
-	j->darknet = !weights_is_st(path);
-	if (!j->darknet && !(st = st_open(path, e)))
+	if ((is = weights_is_st(path, e)) < 0)
+		return -1;
+	j->darknet = !is;
+	if (is && !(st = st_open(path, e)))
 		return -1;
 	if (st && (loss = st_meta(st, "loss")) && loss_kind(loss) >= 0)
 		j->softmax = detect_softmax((enum loss_kind)loss_kind(loss));

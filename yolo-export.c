@@ -188,12 +188,14 @@ open_cfg(struct job *j, const struct cmd *c, struct err *e)
 	const char *path = c->arg['w'];
 	char *text = NULL;
 	struct cfg *own = NULL;
-	int bad = 0;
+	int bad = 0, is = 0;
 
 	if (path && strcmp(path, "-") && access(path, R_OK))
 		return err_set(e, "%s: %s", path, strerror(errno));
-	j->darknet = path && !weights_is_st(path);
-	if (path && !j->darknet && from_checkpoint(j, path, &text, e))
+	if (path && (is = weights_is_st(path, e)) < 0)
+		return -1;
+	j->darknet = path && !is;
+	if (path && is && from_checkpoint(j, path, &text, e))
 		return -1;
 	if (text && !(own = cfg_parse(path, text, strlen(text), e)))
 		bad = -1;

@@ -85,11 +85,16 @@ char *file_read(const char *path, size_t max, size_t *len, struct err *); /* NUL
 /* The same of a file on a disk; where a pipe cannot be meant it is refused, not waited for. */
 char *plain_read(const char *path, size_t max, size_t *len, struct err *);
 FILE *plain_open(const char *path, struct err *);
+/* The first bytes of such a file: how many, up to n; 0 also where there is none; -1: cannot be
+ * read. */
+long file_head(const char *path, void *buf, size_t n, struct err *);
 char *path_join(const char *dir, const char *name);
 char *path_dir(const char *path);	/* "." where there is no slash */
 const char *path_base(const char *path);	/* points into path */
 /* A file that comes with the programs, as cfg/yolov3.cfg; name itself where there is none. */
 char *path_stock(const char *name);
+/* What cannot be looked at is there: reading it says why not. */
+int path_there(const char *path);
 int path_isdir(const char *path);
 int path_same(const char *, const char *);	/* both exist and are one file */
 

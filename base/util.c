@@ -466,6 +466,25 @@ plain_read(const char *path, size_t max, size_t *len, struct err *e)
 	return buf;
 }
 
+long
+file_head(const char *path, void *buf, size_t n, struct err *e)
+{
+	FILE *f = NULL;
+	struct stat st;
+	size_t got;
+	int fault;
+
+	if (path_there(path) && (stat(path, &st) || S_ISREG(st.st_mode)) &&
+	    !(f = plain_open(path, e)))
+		return -1;
+	if (!f)
+		return 0;
+	got = fread(buf, 1, n, f);
+	fault = ferror(f) ? errno : 0;
+	fclose(f);
+	return fault ? err_set(e, "%s: %s", path, strerror(fault)) : (long)got;
+}
+
 char *
 path_join(const char *dir, const char *name)
 {
@@ -486,7 +505,6 @@ path_dir(const char *path)
 	return xasprintf("%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
-/* Beside the program, in a source tree; else where it was installed. */
 /* Beside the program, as in a source tree; where "make install" puts it, also for a package's
  * programs of newer processors, which lie in lib/yolo/LEVEL/. */
 char *
@@ -496,7 +514,7 @@ path_stock(const char *name)
 	char self[4096], *dir;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
 
-	if (!access(name, R_OK) || len < 0 || !strcmp(name, "-"))
+	if (path_there(name) || len < 0 || !strcmp(name, "-"))
 		return xstrdup(name);
 	self[len] = 0;
 	dir = path_dir(self);
@@ -519,6 +537,13 @@ path_base(const char *path)
 	const char *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
+}
+
+int
+path_there(const char *path)
+{
+	return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR &&
+	    errno != ENAMETOOLONG);
 }
 
 int

@@ -144,9 +144,9 @@ apply(struct dev *d, const struct bn *b, const void *y, void *z, void *ws)
 	RUN(d, apply_k, b->rows * b->c, *b, inv, y, z);
 }
 
-/* db[p][c] and dg[p][c] of a strip of so many rows, by p: what b.dbeta and b.dgamma are the sums
- * of. */
-struct bn_strips { int each; float *db, *dg; };
+/* db[p][c] and dg[p][c] of a strip of `each` rows, by p: what b.dbeta and b.dgamma are the
+ * sums of. */
+struct bn_strips { int each, parts; float *db, *dg; };
 
 KERNEL
 back_strip_k(struct bn b, const float *inv, const void *y, const void *dz, struct bn_strips s)
@@ -154,7 +154,7 @@ back_strip_k(struct bn b, const float *inv, const void *y, const void *dz, struc
 	int each = s.each;
 	float *db = s.db, *dg = s.dg;
 
-	BY_ACT(b.act, FOLD (p, (b.rows + each - 1) / each, r, p * each,
+	BY_ACT(b.act, FOLD (p, s.parts, r, p * each,
 	    least(b.rows, p * each + each), i, b.c) {
 		int at = p * b.c + i;
 		float xhat = (load(y, r * b.c + i) - b.mean[i]) * inv[i];
@@ -184,7 +184,7 @@ back_sums(struct dev *d, const struct bn *b, const void *y, const void *dz, void
 {
 	int c = b->c, each = strip_rows(c), parts = strips(b->rows, c);
 	float *inv = (float *)ws, *db = inv + c, *dg = db + (size_t)parts * (size_t)c;
-	struct bn_strips s = { each, db, dg };
+	struct bn_strips s = { each, parts, db, dg };
 
 	RUN(d, inv_k, c, b->m2, b->count, c, inv);
 	RUN(d, back_strip_k, parts * c, *b, inv, y, dz, s);

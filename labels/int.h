@@ -32,10 +32,11 @@ int label_list(struct labels *, const char *path);
 int label_folder(struct labels *, const char *path);
 int label_data(struct labels *, const char *path, const char *split);
 int label_yaml(struct labels *, const char *path, const char *split);
-int label_yaml_leads(const char *path, const char *split);	/* has it that part, is it there? */
+/* Has it that part, is it there?  -1: it cannot be read. */
+int label_yaml_leads(const char *path, const char *split, struct err *);
 /* One part of a folder that holds several; split NULL: all.  1: it is none of that kind. */
 int label_root(struct labels *, const char *path, const char *split);
-int label_is_coco(const char *path);
+int label_is_coco(const char *path, struct err *);	/* -1: it cannot be read */
 void label_pose(struct labels *, const char *input);	/* over a whole input: what lines are */
 /* The key beside a label file (classes.txt and the like) becomes the map of its numbers. */
 void label_key(struct labels *, const char *label);

@@ -4,7 +4,6 @@
  * in annotations/ and labels/ next to them.  A folder in which no picture has a YOLO label is read
  * from those that are read elsewhere (VOC, COCO); whatever else lies there is named, and is a
  * failure where it would leave nothing but backgrounds. */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,12 +11,14 @@
 #include "labels/int.h"
 #include "image/image.h"
 
-enum kind { NOTHING, VOC, COCO, OTHER, KINDS };
+enum kind { NOTHING, VOC, COCO, OTHER, KINDS, UNREAD };
 enum { HEAD = 1 << 16, SAMPLE = 64 };
 
 struct beside {
 	struct label_files pictures, file[KINDS];	/* what lies there by kind */
 	const char *what;			/* the kind of the first of OTHER */
+	struct err *e;				/* what cannot be looked at might be the labels */
+	int bad;
 };
 
 /* ---- what a file is ------------------------------------------------------------------------ */
@@ -91,13 +92,12 @@ is_table(char *s)
 }
 
 static enum kind
-kind_of(const char *path, const char **what)
+kind_of(const char *path, const char **what, struct err *e)
 {
 	const char *base = path_base(path), *dot = strrchr(base, '.');
 	char *head;
 	enum kind k = NOTHING;
-	size_t n;
-	FILE *f;
+	long n;
 
 	if (!dot || image_named(path))
 		return NOTHING;
@@ -108,13 +108,12 @@ kind_of(const char *path, const char **what)
 	if (strcasecmp(dot, ".xml") && strcasecmp(dot, ".json") && strcasecmp(dot, ".csv") &&
 	    strcasecmp(dot, ".tsv") && strcasecmp(dot, ".txt"))
 		return NOTHING;
-	if (access(path, R_OK) || !(f = fopen(path, "rb")))
-		return NOTHING;
 	head = (char *)xmalloc(HEAD + 1);
-	n = fread(head, 1, HEAD, f);
-	fclose(f);
-	head[n] = 0;
-	if (!strcasecmp(dot, ".xml")) {
+	n = file_head(path, head, HEAD, e);
+	head[n > 0 ? n : 0] = 0;
+	if (n < 0)
+		k = UNREAD;
+	else if (!strcasecmp(dot, ".xml")) {
 		k = has(head, "<annotation>") || has(head, "<annotation ") ? VOC : OTHER;
 		*what = has(head, "<annotations>") ? "CVAT's xml" : "xml that is not VOC's";
 		k = k == OTHER && !has(head, "<box") && !has(head, "<image") ? NOTHING : k;
@@ -129,11 +128,12 @@ kind_of(const char *path, const char **what)
 }
 
 int
-label_is_coco(const char *path)
+label_is_coco(const char *path, struct err *e)
 {
 	const char *what;
+	enum kind k = kind_of(path, &what, e);
 
-	return kind_of(path, &what) == COCO;
+	return k == UNREAD ? -1 : k == COCO;
 }
 
 /* ---- is it about these pictures? ----------------------------------------------------------- */
@@ -154,19 +154,18 @@ by_stem(const void *a, const void *b)
 	return r ? r : (n > m) - (n < m);
 }
 
-/* Is it named like a picture, or does it name some of them? */
+/* Is it named like a picture, or does it name some of them?  -1: it cannot be read. */
 static int
-about(const char *path, const struct label_files *pictures)
+about(const char *path, const struct label_files *pictures, struct err *e)
 {
 	size_t step = pictures->n / SAMPLE + 1, n;
-	struct err none;
 	char *text;
 	int yes = 0;
 
 	if (bsearch(&path, pictures->v, pictures->n, sizeof *pictures->v, by_stem))
 		return 1;
-	if (access(path, R_OK) || !(text = file_read(path, (size_t)1 << 29, &n, &none)))
-		return 0;
+	if (!(text = plain_read(path, (size_t)1 << 36, &n, e)))
+		return -1;
 	for (size_t i = 0; i < pictures->n && !yes; i += step) {
 		const char *base = path_base(pictures->v[i]);
 
@@ -180,9 +179,14 @@ static void
 look_at(struct beside *b, const char *path)
 {
 	const char *what = NULL;
-	enum kind k = kind_of(path, &what);
+	enum kind k = b->bad ? NOTHING : kind_of(path, &what, b->e);
+	int its = 0;
 
-	if (k == NOTHING || label_files_has(&b->file[k], path) || !about(path, &b->pictures))
+	b->bad |= k == UNREAD;
+	if (k != NOTHING && k != UNREAD && !label_files_has(&b->file[k], path))
+		its = about(path, &b->pictures, b->e);
+	b->bad |= its < 0;
+	if (its < 1)
 		return;
 	if (k == OTHER && !b->file[OTHER].n)
 		b->what = what;
@@ -195,30 +199,26 @@ look_in(struct beside *b, const char *dir)
 {
 	static const char *const name[] = { "annotations", "annotation", "anns", "ann", "annots",
 		"labels", "label", "xmls", "xml", "jsons", "json", "bboxes", "bbox" };
-	struct label_files inside;
-	struct err none;
-	struct dirent *f;
-	DIR *d = opendir(dir);
+	struct label_files here = { NULL, 0, 0 }, inside;
 
-	while (d && (f = readdir(d))) {
-		char *path = path_join(dir, f->d_name);
+	b->bad |= label_names(dir, &here, b->e) < 0;
+	for (size_t k = 0; k < here.n && !b->bad; k++) {
+		char *path = path_join(dir, here.v[k]);
 		int sign = 0;
 
 		for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-			sign |= !strcasecmp(f->d_name, name[i]);
+			sign |= !strcasecmp(here.v[k], name[i]);
 		memset(&inside, 0, sizeof inside);
-		if (*f->d_name == '.')
-			;
-		else if (!path_isdir(path))
+		if (!path_isdir(path))
 			look_at(b, path);
-		else if (sign && !label_walk(path, &inside, &none))
-			for (size_t i = 0; i < inside.n; i++)
-				look_at(b, inside.v[i]);
+		else if (sign)
+			b->bad |= label_walk(path, &inside, b->e) < 0;
+		for (size_t i = 0; i < inside.n; i++)
+			look_at(b, inside.v[i]);
 		label_files_free(&inside);
 		free(path);
 	}
-	if (d)
-		closedir(d);
+	label_files_free(&here);
 }
 
 /* Where labels may lie: with the pictures, beside their folder, beside a folder images above. */
@@ -320,11 +320,14 @@ label_beside(struct labels *l, const char *path, const struct label_files *all)
 	size_t there = 0;
 
 	memset(&b, 0, sizeof b);
+	b.e = l->e;
 	for (size_t i = 0; i < all->n; i++)
 		if (image_named(all->v[i]))
 			label_files_add(&b.pictures, all->v[i]);
 	find(&b, all);
-	if (b.file[VOC].n && b.file[COCO].n)
+	if (b.bad)
+		r = -1;
+	else if (b.file[VOC].n && b.file[COCO].n)
 		r = err_set(l->e, "%s: both VOC and COCO annotations, %s and %s: name the one that "
 		    "is meant", path, b.file[VOC].v[0], b.file[COCO].v[0]);
 	else if (b.file[VOC].n || b.file[COCO].n) {
@@ -333,7 +336,7 @@ label_beside(struct labels *l, const char *path, const struct label_files *all)
 		r = r ? r : 1;
 	}
 	for (int i = from; i < l->d->n; i++)
-		there += !access(l->d->item[i].path, F_OK);
+		there += path_there(l->d->item[i].path) != 0;
 	if (r == 1 && there < b.pictures.n)
 		label_say(l, SAY_NOTE, "%s: %zu pictures without an annotation, left out", path,
 		    b.pictures.n - there);

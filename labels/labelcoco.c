@@ -79,18 +79,18 @@ picture_place(const struct join *c, const char *file)
 	path = path_join(home, file);
 	other = xasprintf("%s/images/%s", home, file);
 	free(home);
-	if (access(path, F_OK) && !access(other, F_OK)) {
+	if (!path_there(path) && path_there(other)) {
 		free(path);
 		return other;
 	}
 	free(other);
-	if (c->near && access(path, F_OK)) {
+	if (c->near && !path_there(path)) {
 		other = path_join(c->near, file);
-		if (access(other, F_OK)) {
+		if (!path_there(other)) {
 			free(other);
 			other = path_join(c->near, path_base(file));
 		}
-		if (!access(other, F_OK)) {
+		if (path_there(other)) {
 			free(path);
 			return other;
 		}
@@ -107,12 +107,12 @@ picture_path(struct join *c, const char **name, char **turned)
 	const char *rest;
 
 	*turned = NULL;
-	if (!access(path, F_OK) || !label_windows(*name))
+	if (path_there(path) || !label_windows(*name))
 		return path;
 	*turned = label_turned(*name);
 	for (rest = *turned; rest; rest = label_shorter(rest)) {
 		again = picture_place(c, rest);
-		if (!access(again, F_OK)) {
+		if (path_there(again)) {
 			c->windows++;
 			free(path);
 			*name = rest;

@@ -21,7 +21,7 @@ key_file(const char *dir)
 	    !strcmp(path_base(place), "obj_train_data")) {
 		for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
 			file = path_join(place, name[i]);
-			if (!access(file, R_OK) && !path_isdir(file)) {
+			if (path_there(file) && !path_isdir(file)) {
 				free(place);
 				return file;
 			}

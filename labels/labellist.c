@@ -24,11 +24,11 @@ trim(char *s)
 	return s;
 }
 
-/* What cannot be looked at is there: reading it says why not.  A comment is no name, however. */
+/* A comment is no name, however long. */
 static int
 there(const char *path, int comment)
 {
-	return !access(path, F_OK) || (!comment && errno != ENOENT && errno != ENOTDIR);
+	return comment ? !access(path, F_OK) : path_there(path);
 }
 
 /* Where a name leads: from the working directory, then from the list's folder.  NULL: nowhere. */
@@ -319,34 +319,40 @@ label_files_free(struct label_files *a)
 
 struct above { const struct above *up; dev_t dev; ino_t ino; };	/* the folders we are in */
 
-/* Hidden files and links back to a folder above are left out. */
+int
+label_names(const char *dir, struct label_files *out, struct err *e)
+{
+	DIR *f = opendir(dir);
+	struct dirent *d;
+	int bad = !f && errno != ENOENT && errno != ENOTDIR ? errno : 0;
+
+	for (errno = 0; f && (d = readdir(f)); errno = 0)
+		if (d->d_name[0] != '.')
+			add(out, xstrdup(d->d_name));
+	if (f) {
+		bad = errno;
+		closedir(f);
+	}
+	label_files_sort(out);
+	return bad ? err_set(e, "%s: %s", dir, strerror(bad)) : 0;
+}
+
+/* Links back to a folder above are left out. */
 static int
 walk(const char *dir, const struct above *up, struct label_files *out, struct err *e)
 {
 	struct label_files here = { NULL, 0, 0 };
 	struct above me = { up, 0, 0 };
-	struct dirent *d;
 	struct stat st;
-	DIR *f = opendir(dir);
 	int r = 0;
 
-	if (!f || fstat(dirfd(f), &st)) {
-		err_set(e, "%s: %s", dir, strerror(errno));
-		if (f)
-			closedir(f);
-		return -1;
-	}
+	if (stat(dir, &st))
+		return err_set(e, "%s: %s", dir, strerror(errno));
 	me.dev = st.st_dev;
 	me.ino = st.st_ino;
-	for (errno = 0; (d = readdir(f)); errno = 0)
-		if (d->d_name[0] != '.')
-			add(&here, xstrdup(d->d_name));
-	if (errno)
-		r = err_set(e, "%s: %s", dir, strerror(errno));
-	closedir(f);
+	r = label_names(dir, &here, e);
 	for (; up && !r; up = up->up)
 		r = up->dev == me.dev && up->ino == me.ino;
-	label_files_sort(&here);
 	for (size_t i = 0; i < here.n; i++) {
 		char *path = path_join(dir, here.v[i]);
 
@@ -367,18 +373,15 @@ label_walk(const char *dir, struct label_files *out, struct err *e)
 	return walk(dir, NULL, out, e);
 }
 
-/* The first bytes of a regular file; how many. */
+/* The first bytes of a file that is not used; how many. */
 static size_t
 peek(const char *path, char *head, size_t n)
 {
-	struct stat st;			/* a pipe would wait for its writer */
-	FILE *f = stat(path, &st) || !S_ISREG(st.st_mode) ? NULL : fopen(path, "rb");
-	size_t got = f ? fread(head, 1, n - 1, f) : 0;
+	struct err none;
+	long got = file_head(path, head, n - 1, &none);
 
-	if (f)
-		fclose(f);
-	head[got] = 0;
-	return got;
+	head[got > 0 ? got : 0] = 0;
+	return got > 0 ? (size_t)got : 0;
 }
 
 /* The label files in use, and the folders where the pictures' labels may lie. */
@@ -392,7 +395,7 @@ in_use(struct labels *l, int from, struct label_files *used, struct label_files 
 		add(dirs, path_dir(label[0]));
 		if (label[1])
 			add(dirs, path_dir(label[1]));
-		if (label[1] && !access(label[1], F_OK) && access(label[0], F_OK)) {
+		if (label[1] && path_there(label[1]) && !path_there(label[0])) {
 			free(label[0]);
 			label[0] = label[1];
 		} else
@@ -451,7 +454,7 @@ any_label(const struct label_files *all)
 	for (size_t i = 0; i < all->n && !any; i++)
 		if (image_named(all->v[i])) {
 			label_paths(all->v[i], label);
-			any = there(label[0], 0) || (label[1] && there(label[1], 0));
+			any = path_there(label[0]) || (label[1] && path_there(label[1]));
 			free(label[0]);
 			free(label[1]);
 		}

@@ -4,7 +4,6 @@
  * val, test, also below images/.  One part is read, that of training unless another is asked for:
  * to pack them together would train on what validates. */
 #include <ctype.h>
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,6 +47,8 @@ struct root {
 	const char *path;
 	char *part[PARTS];		/* what is read for each part */
 	enum root_kind kind;
+	struct err *e;			/* what could not be looked at might be a part */
+	int bad;
 };
 
 static int
@@ -69,12 +70,12 @@ forget(struct root *r)
 static void
 folders(struct root *r, const char *dir)
 {
-	DIR *d = opendir(dir);
-	struct dirent *f;
+	struct label_files here = { NULL, 0, 0 };
 
-	while (d && (f = readdir(d))) {
-		int k = part_of(f->d_name, strlen(f->d_name));
-		char *path = path_join(dir, f->d_name);
+	r->bad |= label_names(dir, &here, r->e) < 0;
+	for (size_t i = 0; i < here.n; i++) {
+		int k = part_of(here.v[i], strlen(here.v[i]));
+		char *path = path_join(dir, here.v[i]);
 
 		if (k && path_isdir(path) && (!r->part[k] || strcmp(path, r->part[k]) < 0)) {
 			free(r->part[k]);
@@ -82,32 +83,32 @@ folders(struct root *r, const char *dir)
 		} else
 			free(path);
 	}
-	if (d)
-		closedir(d);
+	label_files_free(&here);
 }
 
 /* COCO's json of each part; of several the one named instances. */
 static void
 jsons(struct root *r, const char *dir)
 {
-	DIR *d = opendir(dir);
-	struct dirent *f;
+	struct label_files here = { NULL, 0, 0 };
 
-	while (d && (f = readdir(d))) {
-		const char *dot = strrchr(f->d_name, '.');
-		int k = dot && !strcasecmp(dot, ".json") ? part_in(f->d_name) : NONE;
-		char *path = path_join(dir, f->d_name);
+	r->bad |= label_names(dir, &here, r->e) < 0;
+	for (size_t i = 0; i < here.n && !r->bad; i++) {
+		const char *name = here.v[i], *dot = strrchr(name, '.');
+		int k = dot && !strcasecmp(dot, ".json") ? part_in(name) : NONE;
+		char *path = path_join(dir, name);
+		int coco = k ? label_is_coco(path, r->e) : 0;
 
-		if (k && label_is_coco(path) && (!r->part[k] ||
-		    !strncmp(f->d_name, "instances", 9) || (strcmp(path, r->part[k]) < 0 &&
+		r->bad |= coco < 0;
+		if (coco > 0 && (!r->part[k] ||
+		    !strncmp(name, "instances", 9) || (strcmp(path, r->part[k]) < 0 &&
 		    strncmp(path_base(r->part[k]), "instances", 9)))) {
 			free(r->part[k]);
 			r->part[k] = path;
 		} else
 			free(path);
 	}
-	if (d)
-		closedir(d);
+	label_files_free(&here);
 }
 
 static void
@@ -117,7 +118,7 @@ voc_sets(struct root *r)
 
 	for (int k = TRAIN; k < PARTS; k++) {
 		path = xasprintf("%s/ImageSets/Main/%s.txt", r->path, part_name[k]);
-		if (!access(path, R_OK))
+		if (path_there(path))
 			r->part[k] = path;
 		else
 			free(path);
@@ -128,42 +129,46 @@ voc_sets(struct root *r)
 static void
 yaml(struct root *r)
 {
-	DIR *d = opendir(r->path);
-	struct dirent *f;
+	struct label_files here = { NULL, 0, 0 };
 	char *found = NULL;
 	int n = 0;
 
-	while (d && (f = readdir(d))) {
-		const char *dot = strrchr(f->d_name, '.');
+	r->bad |= label_names(r->path, &here, r->e) < 0;
+	for (size_t i = 0; i < here.n && n >= 0; i++) {
+		const char *name = here.v[i], *dot = strrchr(name, '.');
 
 		if (!dot || (strcasecmp(dot, ".yaml") && strcasecmp(dot, ".yml")))
 			continue;
-		if (n++ && strncasecmp(f->d_name, "data.", 5))
+		if (n++ && strncasecmp(name, "data.", 5))
 			continue;
 		free(found);
-		found = path_join(r->path, f->d_name);
-		n = strncasecmp(f->d_name, "data.", 5) ? n : -1;	/* none after it */
-		if (n < 0)
-			break;
+		found = path_join(r->path, name);
+		n = strncasecmp(name, "data.", 5) ? n : -1;	/* none after it */
 	}
-	if (d)
-		closedir(d);
-	for (int k = TRAIN; k < PARTS && found && n <= 1; k++)
-		if (label_yaml_leads(found, part_name[k]))
+	label_files_free(&here);
+	if (found && path_isdir(found))
+		n = 2;
+	for (int k = TRAIN; k < PARTS && found && n <= 1 && !r->bad; k++) {
+		int leads = label_yaml_leads(found, part_name[k], r->e);
+
+		r->bad |= leads < 0;
+		if (leads > 0)
 			r->part[k] = xstrdup(found);
+	}
 	free(found);
 }
 
 /* What kind of root it is: the first that has two parts.  0: none. */
 static int
-look(struct root *r, const char *path)
+look(struct root *r, const char *path, struct err *e)
 {
 	static const char *const below[] = { "annotations", "Annotations", "images", "JPEGImages" };
 	char *dir;
 
 	memset(r, 0, sizeof *r);
 	r->path = path;
-	for (int i = 0; i < 8 && parts(r) < 2; i++) {
+	r->e = e;
+	for (int i = 0; i < 8 && !r->bad && parts(r) < 2; i++) {
 		forget(r);
 		dir = i > 2 && i < 7 ? path_join(path, below[i - 3]) : xstrdup(path);
 		if (i == 0) {
@@ -181,7 +186,7 @@ look(struct root *r, const char *path)
 		}
 		free(dir);
 	}
-	return parts(r) > 1;
+	return !r->bad && parts(r) > 1;
 }
 
 /* Where the pictures of a part of COCO may lie: a folder of the json's last word, or images/. */
@@ -189,15 +194,15 @@ static int
 coco_part(struct labels *l, const struct root *r, int k)
 {
 	const char *json = r->part[k];
-	struct root pics = { .path = r->path };
+	struct root pics = { .path = r->path, .e = l->e };
 	char *images = path_join(r->path, "images");
 	int bad;
 
 	folders(&pics, images);
 	if (!pics.part[k])
 		folders(&pics, r->path);
-	bad = label_coco(l, json, NULL, pics.part[k] ? pics.part[k] : path_isdir(images) ? images :
-	    r->path);
+	bad = pics.bad ? -1 : label_coco(l, json, NULL, pics.part[k] ? pics.part[k] :
+	    path_isdir(images) ? images : r->path);
 	forget(&pics);
 	free(images);
 	return bad;
@@ -236,9 +241,9 @@ label_root(struct labels *l, const char *path, const char *split)
 	int k = split ? part_of(split, strlen(split)) : NONE, bad = 1;
 	char *rest;
 
-	if (!look(&r, path)) {
+	if (!look(&r, path, l->e)) {
 		forget(&r);
-		return 1;
+		return r.bad ? -1 : 1;
 	}
 	rest = others(&r, k);
 	if (!k)

@@ -464,11 +464,11 @@ split_input(const char *input, const char **word)
 	char *file;
 
 	*word = NULL;
-	if (!colon || !access(input, F_OK))
+	if (!colon || path_there(input))
 		return xstrdup(input);
 	for (; colon; colon = (char *)memrchr(input, ':', (size_t)(colon - input))) {
 		file = xasprintf("%.*s", (int)(colon - input), input);
-		if (!access(file, F_OK)) {
+		if (path_there(file)) {
 			*word = colon + 1;
 			return file;
 		}
@@ -514,17 +514,16 @@ read_file(struct labels *l, const char *path, const char *word)
 	char head[4097], *base;
 	enum kind kind;
 	struct stat st;
-	FILE *f;
-	size_t n;
+	long n;
 
 	if (!stat(path, &st) && !S_ISREG(st.st_mode))	/* a pipe can be read only once */
 		return word ? no_word(l, path, word) : label_list(l, path);
-	if (!(f = fopen(path, "rb")))
+	if (!path_there(path))
 		return err_set(l->e, "%s: %s", path, strerror(errno));
-	n = fread(head, 1, sizeof head - 1, f);
-	fclose(f);
+	if ((n = file_head(path, head, sizeof head - 1, l->e)) < 0)
+		return -1;
 	head[n] = 0;
-	kind = kind_of(head, n, path);
+	kind = kind_of(head, (size_t)n, path);
 	if (word && kind != K_COCO && kind != K_DATA && kind != K_YAML)
 		return no_word(l, path, word);
 	switch (kind) {

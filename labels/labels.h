@@ -127,6 +127,8 @@ int coco_flag(const char *key, size_t n);	/* BOX_ of an annotation's key; 0: non
 struct label_files { char **v; size_t n, cap; };
 void label_files_add(struct label_files *, const char *path);	/* a copy */
 int label_walk(const char *dir, struct label_files *, struct err *);
+/* The names in a folder that are not hidden, sorted; none where there is no such folder. */
+int label_names(const char *dir, struct label_files *, struct err *);
 void label_files_sort(struct label_files *);
 int label_files_has(const struct label_files *, const char *path);	/* sorted ones */
 void label_files_free(struct label_files *);

@@ -374,13 +374,13 @@ listed_xml(const char *root, char *s)
 	while (end > s && (end[-1] == ' ' || end[-1] == '\t'))
 		*--end = 0;
 	xml = xasprintf("%s/Annotations/%s.xml", root, s);
-	if (access(xml, F_OK) && s[strcspn(s, " \t")]) {
+	if (!path_there(xml) && s[strcspn(s, " \t")]) {
 		free(xml);
 		s[strcspn(s, " \t")] = 0;
 		xml = xasprintf("%s/Annotations/%s.xml", root, s);
 	}
 	dot = strrchr(s, '.');
-	if (access(xml, F_OK) && dot && (image_named(s) || !strcasecmp(dot, ".xml"))) {
+	if (!path_there(xml) && dot && (image_named(s) || !strcasecmp(dot, ".xml"))) {
 		free(xml);
 		xml = xasprintf("%s/Annotations/%.*s.xml", root, (int)(dot - s), s);
 	}
@@ -403,7 +403,7 @@ split_file(struct labels *l, const char *path)
 			continue;
 		n++;
 		xml = listed_xml(root, s);
-		if (access(xml, F_OK))
+		if (!path_there(xml))
 			label_say(
 			    l, SAY_PICTURE, "%s:%d: %s: %s", path, t.line, xml, strerror(errno));
 		else
@@ -505,7 +505,7 @@ with_extension(const char *dir, const char *sub, const char *name)
 		file = xasprintf("%s%s%s%s", sub, *sub ? "/" : "", name, ext[j]);
 		path = path_join(dir, file);
 		free(file);
-		if (!access(path, F_OK) && !path_isdir(path))
+		if (path_there(path) && !path_isdir(path))
 			return path;
 		free(path);
 	}
@@ -558,13 +558,15 @@ label_voc_unlabelled(struct labels *l, const char *root, int from)
 	struct label_files used = { NULL, 0, 0 }, all = { NULL, 0, 0 };
 	char *dir = path_join(root, "JPEGImages");
 	size_t n = 0, first = 0;
-	struct err none;
+	struct err v;
 
 	used.v = (char **)xmalloc((size_t)(l->d->n - from) * sizeof *used.v);
 	for (int i = from; i < l->d->n; i++)
 		used.v[used.n++] = l->d->item[i].path;
 	label_files_sort(&used);
-	if (path_isdir(dir) && !label_walk(dir, &all, &none))
+	if (path_isdir(dir) && label_walk(dir, &all, &v))
+		label_say(l, SAY_NOTE, "%s", v.msg);
+	else
 		for (size_t i = all.n; i--;)
 			if (image_named(all.v[i]) && !label_files_has(&used, all.v[i])) {
 				first = i;

@@ -23,6 +23,7 @@ struct yaml {
 	int depth, in_map, line;
 	struct keys seen;		/* the keys so far */
 	long index;			/* names as a map: the number that stands before */
+	int unread;			/* it cannot be read */
 	int other;			/* it has another part than the one that is wanted */
 	long nc, kpt[2];		/* nc -1: not there */
 	int nkpt;
@@ -175,7 +176,7 @@ place(const struct yaml *y, const char *dir, const char *root, const char *s)
 	at[2] = y->root ? path_join(y->root, s) : xstrdup(s);
 	at[3] = xstrdup(s);
 	for (int i = 0; i < 4; i++) {
-		if (!found && !access(at[i], F_OK))
+		if (!found && path_there(at[i]))
 			found = at[i];
 		else
 			free(at[i]);
@@ -206,7 +207,7 @@ locate(const struct yaml *y, const char *dir, const char *s)
 	for (rest = turned; !found && !strncmp(rest, "../", 3);) {
 		rest += 3;
 		found = path_join(dir, rest);
-		if (!access(found, F_OK))
+		if (path_there(found))
 			label_say(y->l, SAY_NOTE, "%s: there is no %s; %s is taken", y->path, s,
 			    found);
 		else {
@@ -282,7 +283,7 @@ open_yaml(struct yaml *y, struct labels *l, const char *path, const char *split)
 	int r;
 
 	memset(y, 0, sizeof *y);
-	if (!text)
+	if ((y->unread = !text))
 		return -1;
 	y->l = l;
 	y->path = path;
@@ -294,16 +295,18 @@ open_yaml(struct yaml *y, struct labels *l, const char *path, const char *split)
 }
 
 int
-label_yaml_leads(const char *path, const char *split)
+label_yaml_leads(const char *path, const char *split, struct err *e)
 {
 	struct dataset none = { 0 };
-	struct err e;
-	struct labels l = { .d = &none, .e = &e };
+	struct err why;
+	struct labels l = { .d = &none, .e = &why };
 	struct yaml y;
 	char *dir = path_dir(path), *found;
 	int yes = !open_yaml(&y, &l, path, split) && y.nsplit;
 
-	for (size_t i = 0; i < y.nsplit && yes; i++) {
+	if (y.unread)
+		yes = err_set(e, "%s", why.msg);
+	for (size_t i = 0; i < y.nsplit && yes > 0; i++) {
 		found = locate(&y, dir, y.split[i]);
 		yes = found != NULL;
 		free(found);

@@ -175,7 +175,8 @@ int weights_load(const char *path, const struct cfg *, const struct params *, st
 /* -1: a model of another program, and which. */
 int weights_foreign(const char *path, struct err *);
 int weights_plain(const char *path);	/* no pipe or device: it can be read twice */
-int weights_is_st(const char *path);	/* a plain file that begins as safetensors do */
+/* A plain file that begins as safetensors do; -1: it cannot be read. */
+int weights_is_st(const char *path, struct err *);
 /* version: that of the header, as in struct weights; without one 0.2.5. */
 int weights_save_version(const char *path, const struct cfg *, const struct params *,
     const struct weights *, const int version[3], int cutoff, struct err *);

@@ -327,26 +327,20 @@ not_ours(const char *path, const unsigned char *b, size_t n, struct err *e)
 int
 weights_foreign(const char *path, struct err *e)
 {
-	FILE *f = weights_plain(path) ? fopen(path, "rb") : NULL;
 	unsigned char b[256];
-	size_t n = f ? fread(b, 1, sizeof b, f) : 0;
+	long n = file_head(path, b, sizeof b, e);
 
-	if (f)
-		fclose(f);
-	return not_ours(path, b, n, e);
+	return n < 0 ? -1 : not_ours(path, b, (size_t)n, e);
 }
 
 /* A pipe would lose its first bytes. */
 int
-weights_is_st(const char *path)
+weights_is_st(const char *path, struct err *e)
 {
-	FILE *f = weights_plain(path) ? fopen(path, "rb") : NULL;
-	unsigned char b[9] = "";
-	int yes = f && fread(b, 1, sizeof b, f) == sizeof b && begins_so(b);
+	unsigned char b[9];
+	long n = file_head(path, b, sizeof b, e);
 
-	if (f)
-		fclose(f);
-	return yes;
+	return n < 0 ? -1 : n == sizeof b && begins_so(b);
 }
 
 int
@@ -355,9 +349,11 @@ weights_load(const char *path, const struct cfg *c, const struct params *par, st
 {
 	size_t len;
 	char *b;
-	int r;
+	int r = weights_is_st(path, e);
 
-	if (weights_is_st(path))
+	if (r < 0)
+		return -1;
+	if (r)
 		return weights_load_st(path, c, par, w, cutoff, e);
 	if (!(b = file_read(path, (size_t)1 << 36, &len, e)))
 		return -1;

@@ -633,6 +633,14 @@ by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+void
+eval_folder_free(char **file, int n)
+{
+	for (int i = 0; i < n; i++)
+		free(file[i]);
+	free(file);
+}
+
 int
 eval_folder(const char *path, char ***file, struct err *e)
 {
@@ -652,18 +660,16 @@ eval_folder(const char *path, char ***file, struct err *e)
 		*file = (char **)xgrow(*file, &cap, (size_t)n + 1, sizeof **file);
 		(*file)[n++] = path_join(path, f->d_name);
 	}
+	if (errno) {
+		err_set(e, "%s: %s", path, strerror(errno));
+		eval_folder_free(*file, n);
+		closedir(d);
+		return -1;
+	}
 	closedir(d);
 	if (n)
 		qsort(*file, (size_t)n, sizeof **file, by_name);
 	return n;
-}
-
-void
-eval_folder_free(char **file, int n)
-{
-	for (int i = 0; i < n; i++)
-		free(file[i]);
-	free(file);
 }
 
 struct folder {

@@ -423,7 +423,7 @@ dump_with(struct net *net, char **arg, int n, struct err *e)
 		v.train = w.ema ? w.ema : w.train;
 		v.stat = w.ema_stat ? w.ema_stat : w.stat;
 		net_put(net, &v);
-		bad = n > 3 ? pictures(net, arg[2], arg + 3, n - 3, !weights_is_st(arg[1]), e) :
+		bad = n > 3 ? pictures(net, arg[2], arg + 3, n - 3, !weights_is_st(arg[1], e), e) :
 		    noise(net, arg[2], e);
 	}
 	weights_free(&w);

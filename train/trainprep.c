@@ -430,7 +430,7 @@ open_dir(struct train_cmd *c, struct err *e)
 		return -1;
 	sweep(c->dir);
 	last = path_join(c->dir, "last.safetensors");
-	there = !access(last, F_OK);
+	there = path_there(last);
 	free(last);
 	if (there && !c->resume)
 		return err_set(e, HELD, c->dir);

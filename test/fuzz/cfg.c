@@ -1,5 +1,4 @@
-/* cfg.c -- fuzz target: any bytes as a cfg.  Refused with one line, or shapes that hold together.
- * modules: util cfglex cfgkeys cfgparse cfgshape params */
+/* cfg.c -- fuzz target: any bytes as a cfg.  Refused with one line, or shapes that hold together. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,7 +1,5 @@
 /* checkpoint.c -- fuzz target: any bytes as the checkpoint that a run goes on from, and as the
- * weights that one begins with, whose heads may be of other classes.
- * modules: util cfglex cfgkeys cfgparse cfgshape params weights safetensors checkpoint transfer
- * */
+ * weights that one begins with, whose heads may be of other classes. */
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>

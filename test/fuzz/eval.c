@@ -1,11 +1,7 @@
 /* eval.c -- fuzz the readers of yolo-eval: what stands before the first NUL is a truth (COCO
  * json), what follows detections of any kind; what both accept is scored by every rule.
  *
- * Every metric that comes out must be -1 or lie in 0..1; counts of darknet's are not negative.
- *
- * modules: util keys opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml
- * labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite scan dets evalshape
- * picname truth evalmap evalrule evalap evalultra */
+ * Every metric that comes out must be -1 or lie in 0..1; counts of darknet's are not negative. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,11 +3,7 @@
  *
  * The first byte chooses kinds and options, what follows up to a NUL is the truth, the rest the
  * detections.  What both accept is scored by every rule, analysed, compared with itself and
- * reported; nothing may differ from itself, and no metric may be outside 0..1.
- *
- * modules: util keys opt image imagehead jpeg stb resize labels labelyolo labellist labelyaml
- * labelvoc labelcoco cocoparse shard shardcodec shardstream shardwrite scan dets evalshape
- * picname truth evalmap evalrule evalap match versus faults html page evalultra */
+ * reported; nothing may differ from itself, and no metric may be outside 0..1. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -64,6 +64,7 @@ LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 		it->w = 200;
 		it->h = 100;
 		label_yolo(&l, it, path[0], &e);
+		label_keys_close(&l);
 	} else if (kind == 5)
 		labels_names(&d, path[5], &e);
 	else

@@ -1,5 +1,4 @@
-/* safetensors.c -- fuzz target: any bytes as a safetensors file; every element of it is read.
- * modules: util safetensors */
+/* safetensors.c -- fuzz target: any bytes as a safetensors file; every element of it is read. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* settings.c -- fuzz target: any bytes as a file of settings, as -O @file reads it; the settings of
- * yolo-train.  What is accepted is of its range.
- * modules: util opt trainset */
+ * yolo-train.  What is accepted is of its range. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>

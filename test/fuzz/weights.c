@@ -1,6 +1,5 @@
 /* weights.c -- fuzz target: any bytes as a weights file for a small net, .weights or safetensors.
- * What is accepted holds finite numbers.
- * modules: util cfglex cfgkeys cfgparse cfgshape params weights safetensors */
+ * What is accepted holds finite numbers. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
