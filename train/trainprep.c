@@ -506,6 +506,7 @@ train_prepare(struct train_cmd *c, struct err *e)
 		c->from.val = xstrdup(c->val ? shard_uuid(c->val) : "none");
 	free(c->from.options);
 	c->from.options = options_text(c);
+	c->here = c->ranks;
 	c->threads = train_threads(c, (int)c->ranks, 0);
 	if (steps && atol(steps) < c->from.step)
 		warn("-O steps=%s: the run is at step %ld already", steps, c->from.step);
