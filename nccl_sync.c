@@ -158,8 +158,8 @@ sync_fork(struct world *w, int n, int *status)
 	struct err e;
 	int rank;
 
-	w->rank = w->local_rank = 0;
-	w->size = n;
+	w->rank = w->local_rank = w->seat = 0;
+	w->size = w->seats = n;
 	w->meet = NULL;
 	if (n <= 1)
 		return 0;
@@ -185,7 +185,7 @@ sync_fork(struct world *w, int n, int *status)
 		meet_close(f.meet);
 		*status = f.status;
 	} else {
-		w->rank = w->local_rank = rank;
+		w->rank = w->local_rank = w->seat = rank;
 		w->meet = f.meet;
 	}
 	free(f.pid);
@@ -252,6 +252,8 @@ sync_open(const struct world *w, struct dev *d, struct err *e)
 	s->rank = w->rank;
 	s->size = w->size > 1 ? w->size : 1;
 	s->local_rank = w->local_rank;
+	s->seat = w->seats ? w->seat : s->rank;
+	s->seats = w->seats ? w->seats : s->size;
 	s->deadline = w->deadline > 0 ? w->deadline : 60;
 	s->dev = d;
 	s->meet = w->meet;
@@ -259,8 +261,8 @@ sync_open(const struct world *w, struct dev *d, struct err *e)
 		free(s);
 		return NULL;
 	}
-	if (s->size > 1 &&
-	    meet_begin(s->meet, s->rank, s->deadline, s->ops->name, (size_t)s->size, e)) {
+	if (s->size > 1 && shm_begin(s, s->ops->name, (size_t)s->size)) {
+		err_set(e, "%s", s->err.msg);
 		s->ops->close(s);
 		free(s);
 		return NULL;
@@ -282,7 +284,7 @@ void
 sync_alive(struct sync *s)
 {
 	if (s && s->meet)
-		meet_alive(s->meet, s->rank);
+		meet_alive(s->meet, s->seat);
 }
 
 void

@@ -93,8 +93,9 @@ main(int argc, char **argv)
 		return status;
 	}
 	c.ranks = w.size;
+	c.here = w.seats;
 	if (joined)
-		c.threads = train_threads(&c, w.size, 1);
+		c.threads = train_threads(&c, w.seats, 1);
 	status = train_rank(&c, &w, &e);
 	if (status == 1)
 		warn("%s", e.msg);

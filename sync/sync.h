@@ -15,10 +15,12 @@ struct dev;
 struct sync;
 /* ---- nccl_sync.c, sync_world.c: ranks ------------------------------------------------------ */
 
-/* What the ranks of one host share: a mapping that no name leads to and that dies with them. */
+/* What the ranks of one host share: a mapping that no name leads to and that dies with them; the
+ * first of them has the connections to other hosts. */
 struct meet;
 struct world {
 	int rank, size, local_rank;	/* local_rank: chooses the device */
+	int seat, seats;		/* which of how many ranks of this host; 0 seats: all */
 	double deadline;		/* seconds without progress until a wait fails; 0: 60 */
 	const char *transport;		/* "shm", "nccl"; NULL: nccl between GPUs, else shm */
 	struct meet *meet;		/* NULL: one rank */
@@ -54,7 +56,7 @@ struct sync_ops {
  * died, stalled or disagrees, s->err says which; nothing can follow but sync_fail(). */
 struct sync {
 	const struct sync_ops *ops;
-	int rank, size, local_rank;
+	int rank, size, local_rank, seat, seats;
 	double deadline;
 	struct dev *dev;
 	struct meet *meet;

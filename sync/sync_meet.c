@@ -26,11 +26,14 @@
 
 #include "sync/int.h"
 
+struct hello { int32_t rank, size, first; };
+
 static int
-join_rank(int rank, int size, const char *name, double until, int *fd, int *peer, struct err
+join_rank(const struct hello *, const char *name, double until, int *fd, int *peer, struct err
     *e);
 
-static int join_host(int size, const char *name, double until, int fd, int *peer, struct err *e);
+static int
+join_host(const struct hello *, const char *name, double until, int fd, int *peer, struct err *e);
 
 enum { SLICE_MS = 100, SPIN = 3000, LONG_SLEEP = 1 };	/* seconds: more than a busy machine's */
 
@@ -47,6 +50,7 @@ struct seat {
 struct shared {
 	uint32_t count, gen;
 	uint32_t failed;		/* 1: the reason is being written, 2: it can be read */
+	uint64_t far;			/* life elsewhere, as the first rank sees it */
 	char why[1024], id[256];
 	char pad[64];
 };
@@ -55,7 +59,9 @@ struct meet {
 	struct seat *seat;
 	char *small, *slot;
 	size_t len;
-	int size, spin, turn, first;	/* first: the reason is this process's */
+	int size, spin, turn, mine;	/* mine: the reason is this process's */
+	int first;			/* rank of seat 0 */
+	struct hosts *hosts;
 	int *peer, npeer;	/* joined: sockets to the others; they hang up when one ends */
 	char note[MEET_NOTE];
 	pthread_mutex_t noting;
@@ -115,6 +121,7 @@ meet_close(struct meet *m)
 {
 	if (!m)
 		return;
+	hosts_close(m->hosts);
 	for (int i = 0; i < m->npeer; i++)
 		if (m->peer[i] >= 0)
 			close(m->peer[i]);
@@ -124,27 +131,29 @@ meet_close(struct meet *m)
 	free(m);
 }
 
-/* Rank 0 makes the memory, the others get its descriptor. */
+/* The first makes the memory, the others get its descriptor. */
 struct meet *
-meet_join(int rank, int size, const char *name, double deadline, struct err *e)
+meet_join(int seat, int size, int first, const char *name, double deadline, struct err *e)
 {
+	struct hello me = { seat, size, first };
 	int *peer = (int *)xmalloc((size_t)size * sizeof *peer), fd = -1, bad;
-	size_t seat, small, slot, len = layout(size, &seat, &small, &slot);
+	size_t seats, small, slot, len = layout(size, &seats, &small, &slot);
 	struct meet *m = NULL;
 	struct stat st;
 
-	if (rank)
-		bad = join_rank(rank, size, name, now() + deadline, &fd, peer, e);
+	if (seat)
+		bad = join_rank(&me, name, now() + deadline, &fd, peer, e);
 	else if ((fd = memfd_create("yolo", MFD_CLOEXEC)) < 0 || ftruncate(fd, (off_t)len))
 		bad = err_set(e, "cannot make %zu bytes of shared memory: %s", len,
 		    strerror(errno));
 	else
-		bad = join_host(size, name, now() + deadline, fd, peer, e);
+		bad = join_host(&me, name, now() + deadline, fd, peer, e);
 	if (!bad && (fstat(fd, &st) || (size_t)st.st_size != len))
 		bad = err_set(e, "rank 0 runs another version of this program");
 	if (!bad && (m = attach(size, fd, e))) {
 		m->peer = peer;
-		m->npeer = rank ? 1 : size;
+		m->npeer = seat ? 1 : size;
+		m->first = first;
 	} else
 		free(peer);
 	if (fd >= 0)
@@ -178,7 +187,9 @@ meet_fail(struct meet *m, const char *why)
 		__atomic_store_n(&m->s->failed, 2, __ATOMIC_RELEASE);
 	}
 	wake(m);
-	return m->first |= first;
+	if (m->hosts)
+		hosts_tell(m->hosts, meet_failed(m));
+	return m->mine |= first;
 }
 
 const char *
@@ -214,7 +225,41 @@ meet_beats(struct meet *m, int but)
 	for (int i = 0; i < m->size; i++)
 		if (i != but)
 			sum += __atomic_load_n(&m->seat[i].beat, __ATOMIC_RELAXED);
+	return sum + __atomic_load_n(&m->s->far, __ATOMIC_RELAXED);
+}
+
+uint64_t
+meet_worked(struct meet *m)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < m->size; i++)
+		sum += __atomic_load_n(&m->seat[i].beat, __ATOMIC_RELAXED);
 	return sum;
+}
+
+void
+meet_far(struct meet *m)
+{
+	__atomic_add_fetch(&m->s->far, 1, __ATOMIC_RELAXED);
+}
+
+void
+meet_tie(struct meet *m, struct hosts *o)
+{
+	m->hosts = o;
+}
+
+struct hosts *
+meet_hosts(struct meet *m)
+{
+	return m->hosts;
+}
+
+uint64_t
+meet_op(struct meet *m, int seat)
+{
+	return m->seat[seat].op;
 }
 
 void
@@ -281,10 +326,22 @@ missing_beats(struct meet *m, uint64_t mine)
 {
 	uint64_t sum = 0;
 
+	if (__atomic_load_n(&m->seat[0].arrived, __ATOMIC_ACQUIRE) < mine)
+		sum = __atomic_load_n(&m->s->far, __ATOMIC_RELAXED);
 	for (int i = 0; i < m->size; i++)
 		if (__atomic_load_n(&m->seat[i].arrived, __ATOMIC_ACQUIRE) < mine)
 			sum += __atomic_load_n(&m->seat[i].beat, __ATOMIC_RELAXED) + 1;
 	return sum;
+}
+
+const char *
+meet_doing(struct meet *m, int seat, char out[80])
+{
+	const struct post *p = post_of(m, seat);
+
+	snprintf(out, 80, "%s %llu (%llu numbers)", p->what, (unsigned long long)m->seat[seat].op,
+	    (unsigned long long)p->n);
+	return out;
 }
 
 /* Writes the reason down, for all, unless there is one. */
@@ -299,8 +356,8 @@ give_up(struct meet *m, int rank, int who, const char *how, struct err *e)
 	err_set(&why,
 	    "rank %d %s: rank %d waits for it in %s %llu (%llu numbers), it was last in %s %llu; "
 	    "both on %s%s",
-	    who, how, rank, post_of(m, rank)->what, (unsigned long long)me->op,
-	    (unsigned long long)post_of(m, rank)->n, other->op ? post_of(m, who)->what :
+	    m->first + who, how, m->first + rank, post_of(m, rank)->what,
+	    (unsigned long long)me->op, (unsigned long long)post_of(m, rank)->n, other->op ? post_of(m, who)->what :
 	    "operation", (unsigned long long)other->op, host, meet_noted(m, note));
 	meet_fail(m, why.msg);
 	return err_set(e, "%s", meet_failed(m));
@@ -323,6 +380,28 @@ look(struct meet *m, int rank, uint64_t mine, double since, double deadline, str
 		snprintf(how, sizeof how, "stalled for %g s", deadline);
 		return give_up(m, rank, who, how, e);
 	}
+	return 0;
+}
+
+/* For the first rank, while it waits for another host: all of this one wait for it. */
+int
+meet_lost(struct meet *m, struct err *e)
+{
+	const char *why = meet_failed(m);
+	char host[65] = "", note[MEET_NOTE];
+	struct err gone;
+
+	if (why)
+		return err_set(e, "%s", why);
+	look_at_peers(m);
+	for (int i = 0; i < m->size; i++)
+		if (__atomic_load_n(&m->seat[i].left, __ATOMIC_ACQUIRE)) {
+			gethostname(host, sizeof host - 1);
+			err_set(&gone, "rank %d on %s has ended%s", m->first + i, host,
+			    meet_noted(m, note));
+			meet_fail(m, gone.msg);
+			return err_set(e, "%s", meet_failed(m));
+		}
 	return 0;
 }
 
@@ -377,9 +456,10 @@ meet_begin(struct meet *m, int rank, double deadline, const char *what, size_t n
 
 		if (a->n == b->n && !strcmp(a->what, b->what))
 			continue;
-		err_set(&why, "ranks disagree: operation %llu is %s of %llu numbers on rank 0, "
+		err_set(&why, "ranks disagree: operation %llu is %s of %llu numbers on rank %d, "
 		    "%s of %llu on rank %d", (unsigned long long)op, a->what,
-		    (unsigned long long)a->n, b->what, (unsigned long long)b->n, i);
+		    (unsigned long long)a->n, m->first, b->what, (unsigned long long)b->n,
+		    m->first + i);
 		meet_fail(m, why.msg);
 		return err_set(e, "%s", meet_failed(m));
 	}
@@ -412,11 +492,9 @@ meet_turn(struct meet *m)
 
 /* Processes that a launcher started find each other on one host.
  *
- * Rank 0 listens at an abstract socket (no file, gone with the process), checks that who comes is
+ * The first rank listens at an abstract socket (no file, gone with the process), checks that who comes is
  * this user's and a rank of this world, and hands out the descriptor of the shared memory.  The
  * sockets stay open: they hang up when the process at the other end dies. */
-
-struct hello { int32_t rank, size; };
 
 static void
 nap(void)
@@ -497,8 +575,9 @@ recv_fd(int sock)
 
 /* Take the others in, each once. */
 static int
-host(int size, int lsock, int fd, double until, int *peer, struct err *e)
+host(const struct hello *me, int lsock, int fd, double until, int *peer, struct err *e)
 {
+	int size = me->size;
 	struct hello h;
 
 	for (int missing = size - 1; missing;) {
@@ -509,7 +588,7 @@ host(int size, int lsock, int fd, double until, int *peer, struct err *e)
 
 			while (peer[r] >= 0)
 				r++;
-			return err_set(e, "rank %d of %d did not come", r, size);
+			return err_set(e, "rank %d did not come", me->first + r);
 		}
 		if ((sock = accept4(lsock, NULL, NULL, SOCK_CLOEXEC)) < 0)
 			continue;
@@ -518,8 +597,12 @@ host(int size, int lsock, int fd, double until, int *peer, struct err *e)
 			close(sock);		/* no rank of this world */
 			continue;
 		}
+		if (h.first != me->first)
+			return err_set(e, "rank %d is here, and so is %d: start the ranks of "
+			    "a host one after the other (srun -m block, mpirun --map-by slot)",
+			    me->first, h.first + h.rank);
 		if (send_fd(sock, fd))
-			return err_set(e, "rank %d went away again", h.rank);
+			return err_set(e, "rank %d went away again", h.first + h.rank);
 		peer[h.rank] = sock;
 		missing--;
 	}
@@ -528,27 +611,27 @@ host(int size, int lsock, int fd, double until, int *peer, struct err *e)
 
 /* peer: sockets that stay open, [size] on rank 0 (own: -1), else one. */
 static int
-join_host(int size, const char *name, double until, int fd, int *peer, struct err *e)
+join_host(const struct hello *me, const char *name, double until, int fd, int *peer, struct err *e)
 {
 	int lsock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r;
 	struct sockaddr_un a;
 	socklen_t len = address(&a, name);
 
-	for (int i = 0; i < size; i++)
+	for (int i = 0; i < me->size; i++)
 		peer[i] = -1;
-	if (lsock < 0 || bind(lsock, (struct sockaddr *)&a, len) || listen(lsock, size))
+	if (lsock < 0 || bind(lsock, (struct sockaddr *)&a, len) || listen(lsock, me->size))
 		r = err_set(e, "ranks cannot meet at @%s: %s", name, strerror(errno));
 	else
-		r = host(size, lsock, fd, until, peer, e);
+		r = host(me, lsock, fd, until, peer, e);
 	if (lsock >= 0)
 		close(lsock);
 	return r;
 }
 
 static int
-join_rank(int rank, int size, const char *name, double until, int *fd, int *peer, struct err *e)
+join_rank(const struct hello *h, const char *name, double until, int *fd, int *peer, struct err *e)
 {
-	struct hello h = { rank, size };
+	int rank = h->first + h->rank;
 	struct sockaddr_un a;
 	socklen_t len = address(&a, name);
 	int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), late = 0;
@@ -556,10 +639,11 @@ join_rank(int rank, int size, const char *name, double until, int *fd, int *peer
 	while (sock >= 0 && connect(sock, (struct sockaddr *)&a, len) && !(late = now() > until))
 		nap();
 	if (late)
-		err_set(e, "rank 0 did not come to @%s; are all ranks on one host?", name);
-	else if (sock < 0 || !own(sock) || send(sock, &h, sizeof h, MSG_NOSIGNAL) != sizeof h ||
+		err_set(e, "rank %d did not come to @%s; are all ranks on one host?", h->first,
+		    name);
+	else if (sock < 0 || !own(sock) || send(sock, h, sizeof *h, MSG_NOSIGNAL) != sizeof *h ||
 	    !readable(sock, until) || (*fd = recv_fd(sock)) < 0)
-		err_set(e, "rank %d was not taken in by rank 0 at @%s", rank, name);
+		err_set(e, "rank %d was not taken in by rank %d at @%s", rank, h->first, name);
 	else {
 		*peer = sock;
 		return 0;

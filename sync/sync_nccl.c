@@ -151,7 +151,7 @@ watch(void *arg)
 	cudaSetDevice(c->device);
 	pthread_mutex_lock(&c->lock);
 	for (; !c->ending; wait_a_while(c)) {
-		uint64_t b = meet_beats(s->meet, s->rank);
+		uint64_t b = meet_beats(s->meet, s->seat);
 		int r;
 
 		if (!c->watching && c->queued != c->marked) {
@@ -190,7 +190,7 @@ static int
 before(struct sync *s, struct nccl *c, const char *what, size_t n)
 {
 	snprintf(c->what, sizeof c->what, "%s of %zu numbers", what, n);
-	meet_alive(s->meet, s->rank);
+	meet_alive(s->meet, s->seat);
 	if (cuda_ok(&s->err, cudaEventRecord(c->ready, (cudaStream_t)s->dev->stream), what))
 		return -1;
 	return cuda_ok(&s->err, cudaStreamWaitEvent(c->stream, c->ready, 0), what);
@@ -322,8 +322,9 @@ connect_ranks(struct sync *s, struct nccl *c, struct err *e)
 			return err_set(e, "nccl: unique id: %s", c->lib.ncclGetErrorString(r));
 		memcpy(meet_id(s->meet), &id, sizeof id);
 	}
-	if (meet_begin(s->meet, s->rank, s->deadline, "nccl id", (size_t)s->size, e))
-		return -1;
+	if (shm_begin(s, "nccl id", (size_t)s->size) ||
+	    shm_bcast_host(s, meet_id(s->meet), sizeof id))
+		return err_set(e, "%s", s->err.msg);
 	memcpy(&id, meet_id(s->meet), sizeof id);
 	config.blocking = 0;
 	r = c->lib.ncclCommInitRankConfig(&c->comm, s->size, id, s->rank, &config);

@@ -2,7 +2,10 @@
  *
  * Launchers tell in environment variables.  Order matters: under Slurm, mpirun starts its daemons
  * by srun, so that a rank sees Slurm's variables of the daemon; and sbatch sets SLURM_PROCID in the
- * shell of the script, hence the size is that of the step, which only srun sets. */
+ * shell of the script, hence the size is that of the step, which only srun sets.
+ *
+ * Ranks on several hosts meet on each host as on one, and the first of each host meets the others'
+ * by TCP: at MASTER_ADDR and MASTER_PORT, which torchrun sets, or what Slurm says. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,18 +15,21 @@
 struct launcher {
 	const char *name, *rank, *size, *local_rank, *local_size, *nodes;
 	const char *id[3];		/* tell this run from others on the host */
+	const char *advice;		/* how to give ranks on other hosts a variable */
 };
 static const struct launcher launchers[] = {
 	{ "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL,
-	    { "TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT" } },
+	    { "TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT" },
+	    "set it on each host" },
 	{ "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-	    "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, { "PMIX_NAMESPACE", NULL, NULL } },
+	    "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, { "PMIX_NAMESPACE", NULL, NULL }, "mpirun -x" },
 	{ "MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
-	    "MV2_COMM_WORLD_LOCAL_SIZE", NULL, { NULL, NULL, NULL } },
+	    "MV2_COMM_WORLD_LOCAL_SIZE", NULL, { NULL, NULL, NULL }, "mpirun -env" },
 	{ "MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL,
-	    { NULL, NULL, NULL } },
+	    { NULL, NULL, NULL }, "mpirun -genv" },
 	{ "Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL,
-	    "SLURM_STEP_NUM_NODES", { "SLURM_JOB_ID", "SLURM_STEP_ID", NULL } },
+	    "SLURM_STEP_NUM_NODES", { "SLURM_JOB_ID", "SLURM_STEP_ID", NULL },
+	    "srun --export=ALL" },
 };
 
 enum { MAXRANKS = 4096 };
@@ -40,9 +46,9 @@ env(const char *name)
 
 /* The socket's name: the user, the run; where nothing names the run, the launcher's process. */
 static char *
-meeting_place(const struct launcher *l)
+meeting_place(const struct launcher *l, int first)
 {
-	char *name = xasprintf("yolo-%ld", (long)geteuid());
+	char *name = xasprintf("yolo-%ld-%d", (long)geteuid(), first);
 	int named = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -66,20 +72,119 @@ meeting_place(const struct launcher *l)
 	return name;
 }
 
+/* Slurm counts the tasks of its nodes as "2(x3),1"; -1: it does not. */
+static long
+slurm_here(void)
+{
+	const char *s = getenv("SLURM_STEP_TASKS_PER_NODE");
+	long node = env("SLURM_NODEID");
+
+	while (s && *s >= '0' && *s <= '9' && node >= 0) {
+		char *end;
+		long tasks = strtol(s, &end, 10), times = 1;
+
+		if (!strncmp(end, "(x", 2)) {
+			times = strtol(end + 2, &end, 10);
+			end += *end == ')';
+		}
+		if (node < times)
+			return tasks;
+		node -= times;
+		s = *end == ',' ? end + 1 : end;
+	}
+	return -1;
+}
+
+/* The first name of Slurm's list "gpu[03-05,9],cpu1". */
+static void
+slurm_first(char *out, size_t size)
+{
+	const char *s = getenv("SLURM_STEP_NODELIST");
+	size_t n = 0;
+
+	for (; s && *s && *s != ',' && *s != ']' && n + 1 < size; s++)
+		if (*s == '-' && strchr(getenv("SLURM_STEP_NODELIST"), '[') &&
+		    strchr(getenv("SLURM_STEP_NODELIST"), '[') < s)
+			break;
+		else if (*s != '[')
+			out[n++] = *s;
+	out[n] = 0;
+}
+
+/* Where the first ranks of the hosts meet.  torchrun's own store has the port it names. */
+static int
+far_place(const struct launcher *l, struct tcp_place *p, char addr[256], char port[16],
+    struct err *e)
+{
+	const char *a = getenv("MASTER_ADDR"), *s = getenv("MASTER_PORT");
+	const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
+	int slurm = !strcmp(l->name, "Slurm");
+	long n = 0, job = 0;
+
+	if (slurm)
+		slurm_first(addr, 256);
+	if (a)
+		snprintf(addr, 256, "%s", a);
+	if (slurm && !s && getenv("SLURM_JOB_ID"))
+		job = atol(getenv("SLURM_JOB_ID"));
+	if (s ? num_int(s, 1, 65534, &n) : !slurm)
+		return err_set(e, "ranks on several hosts meet at MASTER_ADDR, MASTER_PORT (%s): "
+		    "MASTER_PORT is '%s', want a free port of the host of rank 0", l->advice,
+		    s ? s : "");
+	if (!*addr)
+		return err_set(e, "ranks on several hosts meet at MASTER_ADDR, MASTER_PORT (%s): "
+		    "MASTER_ADDR is not set, want the host of rank 0", l->advice);
+	n = s ? n + (store && !strcmp(store, "True")) : 20000 + job % 10000;
+	snprintf(port, 16, "%ld", n);
+	p->addr = addr;
+	p->port = port;
+	p->token = getenv("YOLO_TOKEN");
+	if (!p->token || strlen(p->token) < 16)
+		return err_set(e, "ranks on several hosts know each other by a secret, YOLO_TOKEN "
+		    "(%s), of at least 16 characters: export YOLO_TOKEN=$(openssl rand -hex 16)",
+		    l->advice);
+	return 0;
+}
+
+static int
+join_hosts(struct world *w, const struct launcher *l, double secs, struct err *e)
+{
+	struct tcp_place p = { .rank = w->rank, .here = w->seats, .size = w->size, .secs = secs,
+		.meet = w->meet };
+	char addr[256] = "", port[16];
+	struct hosts *o;
+
+	if (far_place(l, &p, addr, port, e) || !(o = hosts_open(&p, e))) {
+		meet_fail(w->meet, e->msg);	/* the others of this host need not wait */
+		return -1;
+	}
+	meet_tie(w->meet, o);
+	return 0;
+}
+
 static int
 join(struct world *w, const struct launcher *l, struct err *e)
 {
-	long here = env(l->local_size), nodes = env(l->nodes);
+	long here = l->local_size ? env(l->local_size) : slurm_here();
+	double secs = w->deadline > 0 ? w->deadline : 60;
+	int several = (here > 0 && here < w->size) || env(l->nodes) > 1;
+	long seat = several ? env(l->local_rank) : w->rank;
 	struct err why = { "" };
 	char *place;
 
-	if ((here > 0 && here < w->size) || nodes > 1)
-		return err_set(e,
-		    "%s started %d ranks on several hosts; this version has ranks on one host only",
-		    l->name, w->size);
-	place = meeting_place(l);
-	w->meet = meet_join(w->rank, w->size, place, w->deadline > 0 ? w->deadline : 60, &why);
+	if (several && (here < 1 || seat < 0 || seat >= here || seat > w->rank))
+		return err_set(e, "%s started %d ranks on several hosts and does not say which of "
+		    "them rank %d is on its own: %s and the count of ranks on a host",
+		    l->name, w->size, w->rank, l->local_rank);
+	w->seat = (int)seat;
+	w->seats = several ? (int)here : w->size;
+	place = meeting_place(l, w->rank - w->seat);
+	w->meet = meet_join(w->seat, w->seats, w->rank - w->seat, place, secs, &why);
 	free(place);
+	if (w->meet && several && !w->seat && join_hosts(w, l, secs, &why)) {
+		meet_close(w->meet);
+		w->meet = NULL;
+	}
 	return w->meet ? 1 : err_set(e, "%s: rank %d of %d: %s", l->name, w->rank, w->size,
 	    why.msg);
 }
@@ -96,8 +201,8 @@ world_rank(void)
 int
 world_find(struct world *w, struct err *e)
 {
-	w->rank = w->local_rank = 0;
-	w->size = 1;
+	w->rank = w->local_rank = w->seat = 0;
+	w->size = w->seats = 1;
 	w->meet = NULL;
 	for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
 		const struct launcher *l = &launchers[i];

@@ -232,6 +232,7 @@ struct train_cmd {
 	int lock;			/* descriptor that locks the run's folder, 0: none */
 	int usage, planned;		/* the error is the user's; only the plan was wanted */
 	long ranks, jobs;
+	long here;		/* ranks of this host */
 	uint64_t seed;
 	const char *dir;
 	struct cfg *cfg;		/* as it is really run */

@@ -128,7 +128,7 @@ int
 train_memory(struct train_cmd *c, struct dev *d, int rank, struct err *e)
 {
 	const char *where, *limit = "within this process's limit (ulimit -v)";
-	double all = free_bytes(&where), own = address_left(c), ranks = (double)c->ranks;
+	double all = free_bytes(&where), own = address_left(c), ranks = (double)c->here;
 	double room = all / ranks < own ? all / ranks : own;
 	double need = rank_bytes(c, d, c->recipe.batch);
 	int lo = 0, hi = c->recipe.batch;

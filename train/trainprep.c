@@ -574,6 +574,7 @@ prepare(struct train_cmd *c, struct err *e)
 	c->from.options = options_text(c);
 	free(c->from.names);
 	c->from.names = names_text(c->train);
+	c->here = c->ranks;
 	c->threads = train_threads(c, (int)c->ranks, 0);
 	if (steps && atol(steps) < c->from.step)
 		warn("-O steps=%s: the run is at step %ld already", steps, c->from.step);

@@ -160,9 +160,9 @@ train_device(const struct train_cmd *c, int rank, const struct dev_opts *o, stru
 	if (want && strcmp(want, "cuda") && strncmp(want, "cuda:", 5))
 		return dev_open(want, o, e);
 	snprintf(spec, sizeof spec, "cuda:%d", rank);
-	if (n > 1 && n != (int)c->ranks) {
+	if (n > 1 && n != (int)c->here) {
 		err_set(e, "-d %s: %d devices for %ld rank%s; want one for all, or as many", want,
-		    n, c->ranks, c->ranks > 1 ? "s" : "");
+		    n, c->here, c->here > 1 ? "s" : "");
 		return NULL;
 	}
 	if (n) {
@@ -173,7 +173,7 @@ train_device(const struct train_cmd *c, int rank, const struct dev_opts *o, stru
 	}
 	if ((gpus = dev_count("cuda")) > 0 && !n && rank >= gpus) {
 		err_set(e, "%ld ranks want as many GPUs, there %s %d: fewer ranks (-g), -d cpu, or "
-		    "-d cuda:0 for all of them", c->ranks, gpus > 1 ? "are" : "is", gpus);
+		    "-d cuda:0 for all of them", c->here, gpus > 1 ? "are" : "is", gpus);
 		return NULL;
 	}
 	if (want || gpus > 0)
