@@ -67,8 +67,8 @@ fn_logistic(float x)
 	return 1 / (1 + fn_exp(-x));
 }
 
-/* A detection head's box along an axis: its centre in a row of cells, s the logistic of its entry, k
- * scale_x_y; its side, x the raw entry, or with new_coords (square) its logistic. */
+/* A detection head's box along an axis: its centre in a row of cells, s the logistic of its entry,
+ * k scale_x_y; its side, x the raw entry, or with new_coords (square) its logistic. */
 DEVICE float
 fn_centre(float k, float s, int cell, float size)
 {

@@ -87,8 +87,8 @@ struct picture {
 struct pictures {		/* a batch */
 	int n;
 	struct picture *pic;
-	/* [n][h][w][3], or of 1; 0..1; as long as input_opts.batch.  With rect a picture's input begins at
-	 * the same place, and is shorter. */
+	/* [n][h][w][3], or of 1; 0..1; as long as input_opts.batch.  With rect a picture's input
+	 * begins at the same place, and is shorter. */
 	float *x;
 };
 struct input_opts {

@@ -93,7 +93,8 @@ dw_pixels_k(struct sweep g, const void *x, const float *w, void *y)
 	}
 }
 
-/* n strips of rows of the output; lanes is a multiple of k where the source lies densely, else k. */
+/* n strips of rows of the output; lanes is a multiple of k where the source lies densely, else
+ * k. */
 struct strips { int rows, n, lanes; };
 
 /* part[strip][tap][lane] */

@@ -389,7 +389,8 @@ factors(struct dev *d, const struct conv_shape *s, struct part p, const void *x,
     void *ws)
 {
 	struct gather g = columns(s, p.group);
-	int r0 = p.r0, n = p.n, kg = s->k / s->groups, width = s->size * s->size * g.cg, ld = padded(width);
+	int r0 = p.r0, n = p.n, kg = s->k / s->groups, width = s->size * s->size * g.cg;
+	int ld = padded(width);
 	struct factors f = { item(x, (size_t)r0 * s->c + g.off),
 		item(dy, (size_t)r0 * s->k + p.group * kg), s->c, s->k };
 

@@ -357,8 +357,9 @@ give_up(struct meet *m, int rank, int who, const char *how, struct err *e)
 	    "rank %d %s: rank %d waits for it in %s %llu (%llu numbers), it was last in %s %llu; "
 	    "both on %s%s",
 	    m->first + who, how, m->first + rank, post_of(m, rank)->what,
-	    (unsigned long long)me->op, (unsigned long long)post_of(m, rank)->n, other->op ? post_of(m, who)->what :
-	    "operation", (unsigned long long)other->op, host, meet_noted(m, note));
+	    (unsigned long long)me->op, (unsigned long long)post_of(m, rank)->n,
+	    other->op ? post_of(m, who)->what : "operation", (unsigned long long)other->op,
+	    host, meet_noted(m, note));
 	meet_fail(m, why.msg);
 	return err_set(e, "%s", meet_failed(m));
 }
@@ -492,9 +493,9 @@ meet_turn(struct meet *m)
 
 /* Processes that a launcher started find each other on one host.
  *
- * The first rank listens at an abstract socket (no file, gone with the process), checks that who comes is
- * this user's and a rank of this world, and hands out the descriptor of the shared memory.  The
- * sockets stay open: they hang up when the process at the other end dies. */
+ * The first rank listens at an abstract socket (no file, gone with the process), checks that who
+ * comes is this user's and a rank of this world, and hands out the descriptor of the shared memory.
+ * The sockets stay open: they hang up when the process at the other end dies. */
 
 static void
 nap(void)

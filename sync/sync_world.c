@@ -246,24 +246,29 @@ differences(const char *a, const char *b, char *out, size_t n)
 int
 world_agree(const struct world *w, const char *told, struct err *e)
 {
-	int turn = w->meet ? meet_turn(w->meet) : 0, odd = 0, other = 0;
-	const char *first, *x;
+	struct sync s = { .rank = w->rank, .size = w->size, .seat = w->seat,
+		.seats = w->seats ? w->seats : w->size,
+		.deadline = w->deadline > 0 ? w->deadline : 60, .meet = w->meet };
+	int turn = w->meet ? meet_turn(w->meet) : 0, odd = -1, other = 0;
+	char *first, *x, what[700];		/* first: what rank 0 was told, on every host */
 	struct err why;
-	char what[700];
 
 	if (!w->meet)
 		return 0;
-	snprintf((char *)meet_small(w->meet, w->rank, turn), MEET_SMALL, "%s", told);
-	if (meet_begin(w->meet, w->rank, w->deadline > 0 ? w->deadline : 60, "agree", 0, e))
-		return -1;
-	first = (const char *)meet_small(w->meet, 0, turn);
-	for (int i = 1; i < w->size && !odd; i++)
-		odd = strcmp(first, (const char *)meet_small(w->meet, i, turn)) ? i : 0;
-	if (!odd)
+	first = (char *)meet_slot(w->meet, 0);
+	snprintf((char *)meet_small(w->meet, s.seat, turn), MEET_SMALL, "%s", told);
+	if (!s.seat)
+		snprintf(first, MEET_SMALL, "%s", told);
+	if (shm_begin(&s, "agree", 0) || shm_bcast_host(&s, first, MEET_SMALL))
+		return err_set(e, "%s", s.err.msg);
+	for (int i = 0; i < s.seats && odd < 0; i++)
+		odd = strcmp(first, (char *)meet_small(w->meet, i, turn)) ? i : -1;
+	if (odd < 0)
 		return 0;
-	x = (const char *)meet_small(w->meet, odd, turn);
+	x = (char *)meet_small(w->meet, odd, turn);
+	odd += w->rank - s.seat;
 	/* Three of which only the first differs: it is the first. */
-	if (odd == 1 && w->size > 2 && !strcmp(x, (const char *)meet_small(w->meet, 2, turn))) {
+	if (odd == 1 && s.seats > 2 && !strcmp(x, (char *)meet_small(w->meet, 2, turn))) {
 		other = 1;
 		odd = 0;
 		differences(first, x, what, sizeof what);

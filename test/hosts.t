@@ -12,8 +12,9 @@ away() {
 }
 trap away EXIT
 pids=
-if [ "$HOSTS" != loopback ] && [ "$(id -u)" = 0 ] && unshare -u true 2>/dev/null && ip netns add $a 2>/dev/null &&
-    ip netns add $b && ip link add ya$$ netns $a type veth peer name yb$$ netns $b 2>/dev/null
+if [ "$HOSTS" != loopback ] && [ "$(id -u)" = 0 ] && unshare -u true 2>/dev/null &&
+    ip netns add $a 2>/dev/null && ip netns add $b &&
+    ip link add ya$$ netns $a type veth peer name yb$$ netns $b 2>/dev/null
 then
 	net=1 addr=10.77.0.1
 	ip -n $a addr add 10.77.0.1/24 dev ya$$; ip -n $b addr add 10.77.0.2/24 dev yb$$

@@ -165,7 +165,8 @@ bad_numbers(void)
 		ok(got[i].index != 40 && isfinite(got[i].score),
 		    "nothing that is not finite comes out");
 	free(got);
-	ok(nms_run(&m, &(struct nms_in){ box, score, NULL, 0, CLASSES }, &got) == 0 && got, "no boxes");
+	ok(nms_run(&m, &(struct nms_in){ box, score, NULL, 0, CLASSES }, &got) == 0 && got,
+	    "no boxes");
 	free(got);
 	ok(nms_run(&m, &(struct nms_in){ box, score, NULL, N, 0 }, &got) == 0, "no classes");
 	free(got);

@@ -121,7 +121,7 @@ clean('no program is used by another file', calls(sub { $program{$_[1]} && $_[0]
 my %for_tests = map { $_ => 1 } qw(cfg_knows cfg_unused eval_read_scan eval_truth_coco image_load
     label_yolo net_moments nms_decoded scan_memory st_get);
 my %for_nccl = map { $_ => 1 } qw(meet_beats meet_id meet_noted meet_slept shm_barrier
-    shm_sum_host);
+    shm_bcast_host shm_sum_host);
 my (%called, %tested);
 $called{$_->[1]} = 1 for grep { $_->[0] ne $_->[2] } @call;
 for (`nm -A -u test/*.o 2>/dev/null`) { $tested{$1} = 1 if /\bU (\S+)$/ }

@@ -1,4 +1,4 @@
-/* cfg.c -- fuzz target: any bytes as a cfg.  Refused with one line, or shapes that hold together. */
+/* cfg.c -- fuzz target: any bytes as a cfg: refused with one line, or shapes that hold together. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* options.c -- fuzz target: words of a command line, one a line: numbers, lists of them, sides, ids,
- * and each as -O's key=value of yolo-train's settings.
+/* options.c -- fuzz target: words of a command line, one a line: numbers, lists of them, sides,
+ * ids, and each as -O's key=value of yolo-train's settings.
  *
  * What is accepted is in its range and is read again as itself. */
 #include <assert.h>
