@@ -1,30 +1,37 @@
 /* benchsplit.c -- change points of a series: E-divisive means with a permutation test (Matteson and
  * James 2014), as MongoDB's and Apache's change detectors began.
  *
- * A cut of a stretch into l values on the left and r on the right is scored by the energy distance
- * of the two, lr/(l+r) (2 E|X-Y| - E|X-X'| - E|Y-Y'|).  The best cut is kept if few shuffles of the
- * stretch have one as good, and both sides are looked at likewise.  A short rise in a long series
- * hides from that, so windows of it are divided too (as Hunter's do); then every cut must stand
- * once more, between its neighbours.  Shuffling ends as soon as it can no longer be few, so noise
- * costs a handful.  Distances to the values already passed come from a table, or for many values
- * from a Fenwick tree over their ranks: n log n for a shuffle. */
+ * A cut of a stretch into l values on the left and r on the right is scored by the energy
+ * distance of the two, 2 lr/(l+r) times the integral of (F - G)^2 where F and G are the shares
+ * of their values up to a place.  Sixteen places, quantiles of the stretch, stand for all of
+ * them: a value then changes sixteen sums, and a step of a shuffle costs the same for every
+ * length.  The best cut is kept if few shuffles of the stretch have one as good.  A short rise
+ * in a long series hides from that, so windows of it are divided too (as Hunter's do), at a weak
+ * level; then every cut must stand once more, between its neighbours, at the level that is asked
+ * for.
+ *
+ * Shuffling ends as soon as it can no longer be few, and as soon as the cut is so many deviations
+ * beyond the mean of the shuffles that, whatever their distribution, fewer than the level can be
+ * beyond it (Cantelli's inequality). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/int.h"
 
-enum { WINDOW = 16, WIDEST = 128, TABLE = 128 }; /* windows; up to so many values a table */
+enum { WINDOW = 16, WIDEST = 128, LINES = 16 }; /* windows; places where shares are compared */
+enum { ROUNDS = 1 }; /* in which cuts move: two could chase each other for ever */
+enum { FEWEST = 20 }; /* shuffles before their spread is believed */
+
 struct stretch {
 	int from, to, at;
 	double q, p;
 };
 
 struct work { /* of one stretch */
-	int n, *rank, *count, *order; /* rank from 1; count, sum: the tree */
-	double *x, *all, *sum; /* all: of distances to every value of the stretch */
-	float *table, *near; /* distances; of each value to those passed */
-	double passed, pairs; /* of the values passed; of distances of all pairs */
+	int n, *order;
+	float *row; /* of a value: how it changes each line's difference */
+	float *size; /* n / (l r) of a cut */
 };
 
 /* Numbers of a known series: a run of the test is the same tomorrow. */
@@ -35,129 +42,100 @@ draw(uint64_t *s)
 	return (uint32_t)(*s >> 33);
 }
 
-/* Distances of the next value, k, to the values before it, and it is one of them from now on: a few
- * values by their table, many by the tree. */
-static double
-pass(struct work *w, int k, int before)
+/* The best place for a cut with at least `least` values on each side, in the order w->order; the
+ * search ends at one that is as good as `enough`. */
+static float
+best_cut(const struct work *w, int least, float enough, int *at)
 {
-	double x = w->x[k], sum = 0, d;
-	int below = 0;
+	float d[LINES] = { 0 }, e[LINES], most = -1;
 
-	if (w->n <= TABLE) {
-		const float *row = w->table + (size_t)k * (size_t)w->n;
+	for (int l = 1; l + least <= w->n; l++) {
+		const float *row = w->row + w->order[l - 1] * LINES;
+		float sum = 0, q;
 
-		d = w->near[k];
-		for (int j = 0; j < w->n; j++)
-			w->near[j] += row[j];
-		return d;
-	}
-	for (int j = w->rank[k]; j; j &= j - 1) {
-		below += w->count[j];
-		sum += w->sum[j];
-	}
-	d = x * (2 * below - before) + w->passed - 2 * sum;
-	for (int j = w->rank[k]; j <= w->n; j += j & -j) {
-		w->count[j]++;
-		w->sum[j] += x;
-	}
-	w->passed += x;
-	return d;
-}
-
-/* The best place for a cut with at least `least` values on each side, in the order w->order. */
-static double
-best_cut(struct work *w, int least, int *at)
-{
-	double left = 0, right = w->pairs, most = -1;
-	int n = w->n;
-
-	if (w->table)
-		memset(w->near, 0, (size_t)n * sizeof *w->near);
-	else {
-		memset(w->count, 0, ((size_t)n + 1) * sizeof *w->count);
-		memset(w->sum, 0, ((size_t)n + 1) * sizeof *w->sum);
-	}
-	w->passed = 0;
-	for (int i = 0; i + least < n; i++) {
-		int k = w->order[i], l = i + 1, r = n - l;
-		double d = pass(w, k, i), q;
-
-		left += d;
-		right -= w->all[k] - d;
+		for (int k = 0; k < LINES; k++) {
+			d[k] += row[k];
+			e[k] = d[k] * d[k];
+		}
+		for (int k = 0; k < LINES / 2; k++)
+			e[k] += e[k + LINES / 2];
+		for (int k = 0; k < LINES / 4; k++)
+			e[k] += e[k + LINES / 4];
+		for (int k = 0; k < LINES / 4; k++)
+			sum += e[k];
 		if (l < least)
 			continue;
-		q = 2. / n * (w->pairs - left - right) - (l > 1 ? 2. * r / n / (l - 1) * left : 0) -
-		    (r > 1 ? 2. * l / n / (r - 1) * right : 0);
+		q = sum * w->size[l];
 		if (q > most) {
 			most = q;
 			*at = l;
+			if (q >= enough)
+				break;
 		}
 	}
 	return most;
 }
 
-struct ranked {
-	double x;
-	int i;
-};
-
 static int
-by_x(const void *a, const void *b)
+by_size(const void *a, const void *b)
 {
-	const struct ranked *p = (const struct ranked *)a, *q = (const struct ranked *)b;
+	double x = *(const double *)a, y = *(const double *)b;
 
-	return p->x != q->x ? (p->x > q->x) - (p->x < q->x) : p->i - q->i;
+	return (x > y) - (x < y);
 }
 
 static void
 work_open(struct work *w, const double *x, int n)
 {
-	struct ranked *r = (struct ranked *)xmalloc((size_t)n * sizeof *r);
-	double below = 0, total = 0;
+	double *sorted = (double *)xmalloc((size_t)n * sizeof *sorted);
+	int lines = n - 1 < LINES ? n - 1 : LINES, exact = lines == n - 1;
 
 	w->n = n;
-	w->rank = (int *)xmalloc(((size_t)n + 1) * sizeof *w->rank);
-	w->count = (int *)xmalloc(((size_t)n + 1) * sizeof *w->count);
-	w->order = (int *)xmalloc(((size_t)n + 1) * sizeof *w->order);
-	w->x = (double *)xmalloc(((size_t)n + 1) * sizeof *w->x);
-	w->all = (double *)xmalloc(((size_t)n + 1) * sizeof *w->all);
-	w->sum = (double *)xmalloc(((size_t)n + 1) * sizeof *w->sum);
-	for (int i = 0; i < n; i++) {
-		r[i] = (struct ranked){ x[i], i };
-		total += x[i];
-		w->order[i] = i;
-		w->x[i] = x[i];
+	w->order = (int *)xmalloc((size_t)n * sizeof *w->order);
+	w->size = (float *)xmalloc((size_t)n * sizeof *w->size);
+	w->row = (float *)xcalloc((size_t)n * LINES, sizeof *w->row);
+	memcpy(sorted, x, (size_t)n * sizeof *sorted);
+	qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+	for (int l = 1; l < n; l++)
+		w->size[l] = (float)n / ((float)l * (float)(n - l));
+	for (int k = 0; k < lines; k++) {
+		int at = (int)((k + 1L) * n / (lines + 1)) - 1,
+		    next = k + 1 < lines ? (int)((k + 2L) * n / (lines + 1)) - 1 : n - 1,
+		    last = k ? (int)((long)k * n / (lines + 1)) - 1 : 0, below = 0;
+		double wide = exact ? sorted[k + 1] - sorted[k] : (sorted[next] - sorted[last]) / 2,
+		       line = sorted[exact ? k : at];
+		float root;
+
+		wide /= sorted[n - 1] > sorted[0] ? sorted[n - 1] - sorted[0] : 1;
+		root = (float)sqrt(wide);
+		for (int i = 0; i < n; i++)
+			below += x[i] <= line;
+		for (int i = 0; i < n; i++)
+			w->row[i * LINES + k] =
+			    root * ((x[i] <= line ? 1.f : 0.f) - (float)below / (float)n);
 	}
-	qsort(r, (size_t)n, sizeof *r, by_x);
-	for (int k = 0; k < n; k++) {
-		w->rank[r[k].i] = k + 1;
-		w->all[r[k].i] = r[k].x * (2 * k + 1 - n) + total - 2 * below - r[k].x;
-		below += r[k].x;
-	}
-	w->pairs = 0;
 	for (int i = 0; i < n; i++)
-		w->pairs += w->all[i] / 2;
-	w->table = NULL;
-	w->near = (float *)xmalloc(((size_t)n + 1) * sizeof *w->near);
-	if (n <= TABLE) {
-		w->table = (float *)xmalloc((size_t)n * (size_t)n * sizeof *w->table);
-		for (int i = 0; i < n * n; i++)
-			w->table[i] = (float)fabs(x[i / n] - x[i % n]);
-	}
-	free(r);
+		w->order[i] = i;
+	free(sorted);
 }
 
 static void
 work_close(struct work *w)
 {
-	free(w->rank);
-	free(w->count);
 	free(w->order);
-	free(w->x);
-	free(w->all);
-	free(w->sum);
-	free(w->table);
-	free(w->near);
+	free(w->row);
+	free(w->size);
+}
+
+static void
+shuffle(int *order, int n, uint64_t *seed)
+{
+	for (int i = n - 1; i > 0; i--) {
+		int j = (int)((uint64_t)draw(seed) * (unsigned)(i + 1) >> 31), was = order[i];
+
+		order[i] = order[j];
+		order[j] = was;
+	}
 }
 
 /* The stretch's best cut in c, and how likely a shuffle is as good; c->at -1: none is good. */
@@ -166,7 +144,9 @@ try_stretch(struct stretch *c, const double *x, const struct split_opts *o)
 {
 	struct work w;
 	uint64_t seed = 1;
-	int few = (int)(o->level * (o->shuffles + 1)), as_good = 0, ignore;
+	int few = (int)(o->level * (o->shuffles + 1)), as_good = 0, ignore = 0, m = 0;
+	double sum = 0, squares = 0, far = sqrt(1 / o->level - 1);
+	float q;
 
 	c->at = -1;
 	c->p = 1;
@@ -174,20 +154,24 @@ try_stretch(struct stretch *c, const double *x, const struct split_opts *o)
 	if (c->to - c->from < 2 * o->least)
 		return;
 	work_open(&w, x + c->from, c->to - c->from);
-	c->q = best_cut(&w, o->least, &c->at);
-	for (int k = 0; k < o->shuffles && as_good < few; k++) {
-		for (int i = w.n - 1; i > 0; i--) {
-			int j = (int)((uint64_t)draw(&seed) * (unsigned)(i + 1) >> 31),
-			    was = w.order[i];
+	q = best_cut(&w, o->least, HUGE_VALF, &c->at);
+	c->q = q;
+	while (q > 1e-9f && m < o->shuffles && as_good < few) {
+		double most, mean, sd;
 
-			w.order[i] = w.order[j];
-			w.order[j] = was;
-		}
-		as_good += best_cut(&w, o->least, &ignore) >= c->q * (1 - 1e-6);
+		shuffle(w.order, w.n, &seed);
+		most = best_cut(&w, o->least, q * (1 - 1e-5f), &ignore);
+		as_good += most >= q * (1 - 1e-5);
+		sum += most;
+		squares += most * most;
+		mean = sum / ++m;
+		sd = sqrt(fmax(0, squares / m - mean * mean));
+		if (m >= FEWEST && !as_good && q > mean + far * sd)
+			break;
 	}
 	work_close(&w);
-	c->p = (as_good + 1.) / (o->shuffles + 1);
-	c->at = as_good >= few || c->q <= 0 ? -1 : c->from + c->at;
+	c->p = q <= 1e-9f ? 1 : m < o->shuffles && !as_good ? o->level : (as_good + 1.) / (m + 1);
+	c->at = as_good >= few || q <= 1e-9f ? -1 : c->from + c->at;
 }
 
 /* ---- candidates, and which of them stand ---- */
@@ -197,12 +181,15 @@ static void
 divide(const double *x, int from, int to, const struct split_opts *o, char *mark)
 {
 	struct stretch *todo = (struct stretch *)xmalloc((size_t)(to - from + 2) * sizeof *todo), c;
+	struct split_opts weak = *o;
 	int left = 1;
 
+	weak.level = .02; /* what stands in the end is decided by settle */
+	weak.shuffles = 49;
 	todo[0] = (struct stretch){ from, to, -1, 0, 0 };
 	while (left) {
 		c = todo[--left];
-		try_stretch(&c, x, o);
+		try_stretch(&c, x, &weak);
 		if (c.at < 0)
 			continue;
 		mark[c.at] = 1;
@@ -213,14 +200,15 @@ divide(const double *x, int from, int to, const struct split_opts *o, char *mark
 }
 
 /* Each is tried between its neighbours, which are others by now: it goes where the best cut is, and
- * the weakest goes away, until all that are left are good. */
+ * those go away that are weak and weaker than their neighbours, until all left are good. */
 static int
 settle(const double *x, int n, const struct split_opts *o, struct stretch *c, int k)
 {
 	for (int i = 0; i < k; i++)
 		c[i].q = -1; /* not tried yet */
-	for (;;) {
-		int worst = -1, moved = 0;
+	for (int round = 0;; round++) {
+		int kept = 0, moved = 0;
+		double before = 0;
 
 		for (int i = 0; i < k; i++) {
 			int from = i ? c[i - 1].at : 0, to = i + 1 < k ? c[i + 1].at : n;
@@ -231,17 +219,20 @@ settle(const double *x, int n, const struct split_opts *o, struct stretch *c, in
 			c[i].from = from;
 			c[i].to = to;
 			try_stretch(&c[i], x, o);
-			if (c[i].at < 0)
-				c[i].at = was.at; /* it goes, its place does not matter */
+			if (c[i].at < 0 || round >= ROUNDS)
+				c[i].at = was.at; /* it goes, or has moved enough */
 			moved |= c[i].at != was.at;
 		}
-		for (int i = 0; i < k; i++)
-			if (c[i].p > o->level && (worst < 0 || c[i].p > c[worst].p))
-				worst = i;
-		if (worst < 0 && !moved)
+		for (int i = 0; i < k; i++) {
+			double p = c[i].p;
+
+			if (p <= o->level || before > p || (i + 1 < k && c[i + 1].p >= p))
+				c[kept++] = c[i];
+			before = p;
+		}
+		if (kept == k && !moved)
 			return k;
-		if (worst >= 0)
-			memmove(&c[worst], &c[worst + 1], (size_t)(--k - worst) * sizeof *c);
+		k = kept;
 	}
 }
 
