@@ -101,6 +101,23 @@ parse(struct cmd *c, int argc, char **argv)
 		die(2, "%s: want no operand; -o names the output", argv[optind]);
 }
 
+/* A setting that the form asked for does not have would do nothing, or with cutoff leave layers at
+ * random. */
+static void
+check_settings(const struct cmd *c)
+{
+	static const char *const only[][2] = {
+		{ "onnx", "bn" }, { "onnx", "boxes" }, { "onnx", "budget" }, { "onnx", "calib" },
+		{ "onnx", "ends" }, { "onnx", "float" }, { "onnx", "input" }, { "onnx", "iou" },
+		{ "onnx", "max_det" }, { "onnx", "opset" }, { "onnx", "pictures" },
+		{ "onnx", "score" }, { "onnx", "softmax" }, { "onnx", "symmetric" },
+		{ "darknet", "cutoff" }, { "darknet", "header" } };
+
+	for (size_t i = 0; i < sizeof only / sizeof *only; i++)
+		if (settings_given(&c->set, only[i][1]) && !format_is(c, only[i][0]))
+			die(2, "-O %s: only with -f %s", only[i][1], only[i][0]);
+}
+
 /* What is about 8 bits goes with them, and they with pictures. */
 static void
 check_int8(const struct cmd *c)
@@ -144,6 +161,7 @@ check(struct cmd *c)
 	if (a['p'] && strcmp(a['p'], "fp32") && strcmp(a['p'], "fp16") && strcmp(a['p'], "int8"))
 		die(2, "-p %s: want fp32, fp16 or int8", a['p']);
 	check_int8(c);
+	check_settings(c);
 	if (a['p'] && strcmp(a['p'], "fp32") && !format_is(c, "onnx"))
 		die(2, "-p %s: only -f onnx has other numbers than fp32", a['p']);
 	if (!strcmp(a['o'], "-") && isatty(1) && !format_is(c, "cfg"))

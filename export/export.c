@@ -72,6 +72,8 @@ meta_names(struct onnx *g)
 	fclose(f);
 	if (g->o->nnames && utf8_is(text))
 		onnx_meta(g, "names", text);
+	else if (g->o->nnames)
+		warn("names of classes that are not UTF-8 do not go into the metadata");
 	free(text);
 }
 

@@ -305,6 +305,9 @@ refused('numbers that another form does not have', 2, 'only -f onnx',
     "-c $cfg -w $w -f darknet -p fp16");
 refused('int8 without pictures', 2, 'calib', "-c $cfg -w $w -p int8");
 refused('what is about int8 without it', 2, 'only with -p int8', "-c $cfg -w $w -O budget=.1");
+refused('layers left at random', 2, 'only with -f darknet', "-c $cfg -w $w -O cutoff=1");
+refused('a setting that another form does not have', 2, 'only with -f onnx',
+    "-c $cfg -w $w -f darknet -O ends=raw");
 refused('a side that does not fit', 1, 'multiple of|x', "-c $cfg -w $w -s 17");
 open $f, '>:raw', "$t/big.weights";
 print $f substr(slurp($w), 0, 20), pack('f', 70000), substr(slurp($w), 24);
@@ -325,4 +328,8 @@ clean('a full disk leaves nothing', $bad == 1 && !-e "$t/full.onnx" &&
 $bad = system("./yolo-export -c $cfg -w $w -o $t/a.onnx; " .
     "./yolo-export -c $cfg -w $w -o - | cmp - $t/a.onnx") >> 8;
 clean('a pipe gets the same bytes', $bad ? 'differ' : ());
+spew("$t/names", "a\nb\n\xff\n");
+$bad = export("-c $cfg -w $w -n $t/names -o $t/a.onnx");
+clean('names that a file cannot hold are spoken of', !$bad && slurp("$t/err") =~ /UTF-8/ ? () :
+    slurp("$t/err"));
 done_testing();
