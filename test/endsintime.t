@@ -88,6 +88,9 @@ ok $? 'a folder that was moved goes on'
 # ---- the checkpoint before
 cut_run "$t/two" && [ "$(meta "$t/two/last-1.safetensors" step)" = 5 ]
 ok $? 'the checkpoint before the last is kept'
+cut_run "$t/one" && ln -f "$t/one/last.safetensors" "$t/one/last-1.safetensors" &&
+    resume "$t/one" && [ -z "$(ls "$t/one" | grep tmp)" ]
+ok $? 'a run that was killed between the two names of one file leaves none over'
 printf 'xxxxxxxx' | dd of="$t/two/last.safetensors" bs=1 seek=9000 conv=notrunc 2>/dev/null
 resume "$t/two"; [ $? = 1 ] && has 'to go on from step .*: mv .*/last-1.safetensors'
 ok $? 'a damaged one is refused, with the command that takes the one before'

@@ -738,8 +738,8 @@ keep_before(const char *dir)
 	char *last = path_join(dir, "last.safetensors"), *before = path_join(dir, TRAIN_BEFORE);
 	char *tmp = path_tmp(before);
 
-	if (!link(last, tmp) && rename(tmp, before))
-		unlink(tmp);
+	if (!link(last, tmp) && (rename(tmp, before) || !access(tmp, F_OK)))
+		unlink(tmp);	/* rename() leaves both where both are one file already */
 	free(last);
 	free(before);
 	free(tmp);
