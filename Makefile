@@ -53,7 +53,7 @@ GPUMOD = cuda $(if $(NCCL),sync_nccl)
 MPIMOD = sync_mpi
 TEST = $(basename $(wildcard test/t-*.c))
 # Those that test/kernels.t runs are not run twice.
-PROVED = test/t-emu-graph $(filter-out test/t-emu-%,$(TEST))
+PROVED = test/t-emu-graph $(filter-out test/t-emu-% test/t-export,$(TEST))
 LIBS = $(DNNL) $(JPEG) $(XXHASH) $(ZLIB) $(YAJL) $(EXPAT) $(YAML) -lm -lpthread -ldl
 ifneq ($(NVCC),)
 HAVE += -DCUDA $(if $(NCCL),-DNCCL)
