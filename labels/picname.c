@@ -89,6 +89,7 @@ with_slashes(const char *s, size_t n, char **copy)
 	if (!memchr(s, '\\', n))
 		return s;
 	*copy = (char *)memcpy(xmalloc(n + 1), s, n);
+	(*copy)[n] = 0;
 	for (size_t i = 0; i < n; i++)
 		if ((*copy)[i] == '\\')
 			(*copy)[i] = '/';
