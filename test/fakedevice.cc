@@ -158,13 +158,15 @@ fake_host(const char *what, const void *p)
 		fake_wrong("%s: %p is memory of the device, and should be the host's", what, p);
 }
 
-/* A struct's words that look like addresses, and are, of the host. */
+/* A struct's words that look like addresses, and are, of the host; a small number before a hole,
+ * in which anything may lie, is none. */
 static int
 of_host(uint64_t word)
 {
 	unsigned char in;
 
-	return word >> 32 >= 0x5500 && word >> 32 < 0x8000 && !piece_of((void *)word) &&
+	return word >> 32 >= 0x5500 && word >> 32 < 0x8000 && (uint32_t)word >= 65536 &&
+	    !piece_of((void *)word) &&
 	    !mincore((void *)(word & ~(uint64_t)4095), 1, &in);
 }
 
